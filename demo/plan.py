@@ -34,3 +34,8 @@ class Plan:
     event_store: bool = True
     store: str = ""
     secure: bool = True
+
+    @property
+    def console_port(self) -> int | None:
+        """The console's port: any that is free where the mesh stays. Else None: nobody would look at it."""
+        return 0 if self.keep else None

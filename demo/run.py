@@ -3,14 +3,15 @@
 import asyncio
 import json
 import sys
+import time
 from contextlib import suppress
 from pathlib import Path
 
 from braid.kernel.errors import BraidError, Unavailable
+from demo.afterwards import ways_to_go_on
 from demo.display import Display
 from demo.memory import watching_memory
 from demo.plan import Plan
-from demo.shipper import STREAM
 from demo.stage import DemoFailed, Stage
 from demo.story import CLUSTERS, Story
 from demo.verdict import Scenes, Verdict
@@ -36,7 +37,9 @@ async def play(plan: Plan) -> int:
     scenes.seconds = display.seconds
     status = _judge(stage, scenes)
     if left is not None:
-        _tell_how_to_go_on(display, left)
+        display.act(f"the mesh stays: endpoint {left.endpoint}")
+        for line in ways_to_go_on(left, _shown(Path(sys.executable).with_name("braid")), int(time.time() * 1_000)):
+            display.note(line)
     return status
 
 
@@ -52,6 +55,7 @@ async def _perform(plan: Plan, stage: Stage, scenes: Scenes) -> Ready | None:
         lagmons=1,
         dlqs=1,
         secure=plan.secure,
+        console=plan.console_port,
         outlive=plan.keep,
     )
     ready = await mesh.up()
@@ -96,14 +100,6 @@ def _refuse_a_second_mesh(directory: Path) -> None:
     if DirectoryLock(MeshFiles(directory)).holder() is not None:
         remedy = f"{_shown(Path(sys.executable).with_name('braid'))} dev down --dir {_shown(directory)}"
         raise DemoFailed(f"the mesh of an earlier run is still there; end it: {remedy}")
-
-
-def _tell_how_to_go_on(display: Display, ready: Ready) -> None:
-    display.act(f"the mesh stays: endpoint {ready.endpoint}")
-    braid_command = _shown(Path(sys.executable).with_name("braid"))
-    variables = " ".join(f"{name}={value}" for name, value in ready.environment.items())
-    display.note(f"look around:  {variables} {braid_command} describe stream {STREAM}")
-    display.note(f"end it:       {braid_command} dev down --dir {_shown(Path(ready.dir))}")
 
 
 def _shown(path: Path) -> str:

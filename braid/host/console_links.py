@@ -10,12 +10,14 @@ import hmac
 import secrets
 from pathlib import Path
 from typing import Final, NamedTuple
+from urllib.parse import urlencode
 
 from braid.host.private_files import make_directory, write_file
 from braid.host.secret_files import read_bytes
 from braid.kernel.errors import Invalid, Unavailable
 
 KEY_FILE: Final = "link.key"
+LINK_SECONDS: Final = 300.0  # a link that is not opened within it is over
 _KEY_BYTES: Final = 32
 _NONCE_BYTES: Final = 16
 _TIME_BYTES: Final = 8
@@ -63,6 +65,15 @@ def make_link(key: bytes, expire_ms: int) -> str:
     """A link's token, good until a moment of the wall clock."""
     body = secrets.token_bytes(_NONCE_BYTES) + expire_ms.to_bytes(_TIME_BYTES, "big")
     return base64.urlsafe_b64encode(body + _signature(key, body)).decode().rstrip("=")
+
+
+def sign_in_url(address: str, directory: Path, path: str, now_ms: int) -> str:
+    """A link to a page of a console whose key is in a directory: it signs its user in, once, within five minutes.
+
+    Raises as `read_key` does.
+    """
+    token = make_link(read_key(directory), now_ms + int((LINK_SECONDS - 1.0) * 1_000))
+    return f"{address}/sign-in/{token}" + (f"?{urlencode({'to': path})}" if path != "/" else "")
 
 
 def read_link(key: bytes, token: str) -> Link | None:

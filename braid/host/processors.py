@@ -7,6 +7,8 @@ import time
 from pathlib import Path
 from typing import Final
 
+from braid.kernel.limits.client import CPU_FILES_KEPT_MAX
+
 _V2: Final = Path("sys/fs/cgroup")
 _V1: Final = Path("sys/fs/cgroup/cpu")
 _SCHEDSTAT: Final = Path("/proc/thread-self/schedstat")  # nanoseconds on a processor, and ready to run without one
@@ -21,6 +23,7 @@ class SystemCpu:
         self._cores = usable_cores()
         self._schedstat = schedstat
         self._threads = threading.local()
+        self._kept = 0
 
     def process_seconds(self) -> float:
         """CPU seconds of all threads, in user and kernel mode."""
@@ -33,9 +36,10 @@ class SystemCpu:
     def thread_delay_seconds(self) -> float:
         """Seconds in the run queue, by the kernel; time that a quota of the control group takes counts, too."""
         reader = getattr(self._threads, "reader", None)
-        if reader is None:
+        if reader is None and self._kept < CPU_FILES_KEPT_MAX:
+            self._kept += 1
             reader = self._threads.reader = _RunDelay(self._schedstat)
-        return reader.seconds()
+        return (reader or _RunDelay(self._schedstat)).seconds()
 
     def cores(self) -> float:
         """Processors by affinity, or less where a control group has a quota."""
@@ -43,7 +47,7 @@ class SystemCpu:
 
 
 class _RunDelay:
-    """Reads how long one thread waited in the run queue; the file is open as long as the thread lives.
+    """Reads how long one thread waited in the run queue, from a file that is open as long as this lives.
 
     A thread whose file cannot be opened, because the process has too many, has no delay: its handler goes on.
     """

@@ -10,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Final, TypeVar
 
+from braid.host.processors import system_cpu
 from braid.kernel.ids import make_ulid
 from braid.kernel.limits.runtime import CLOCK_OFFSET_SECONDS
 from braid.kernel.ports import Host
@@ -158,8 +159,7 @@ def system_host(on_death: OnDeath | None = None, clock_offset_file: Path | None 
     """
     clock = OffsetClock(clock_offset_file) if clock_offset_file else SystemClock()
     name = os.uname().nodename
-    # `system_cpu()` is not given yet: see the end of decision 61.
-    return Host(clock, SystemRandomness(), SystemIds(clock), SystemTasks(on_death), exit_now, name)
+    return Host(clock, SystemRandomness(), SystemIds(clock), SystemTasks(on_death), exit_now, name, system_cpu())
 
 
 def exit_now(reason: str) -> None:

@@ -51,6 +51,15 @@ class TokenFiles:
         """The token to send with a call that begins now."""
         return self._text if self._file is None else self._file.current()
 
+    def replace(self, text: str) -> None:
+        """Sends another token from now on, where the token is a text that its owner renews.
+
+        Raises:
+            Invalid: it is none; the one before stays.
+        """
+        assert self._file is None, "a token in a file is renewed there"
+        self._text = _checked(text, "token")
+
     def refused(self, error: Unauthenticated) -> BraidError:
         """The error of a refused token: where its file may hold a newer one soon, trying again later may work."""
         if self._file is None or error.metadata.get("problem") != "token_expired":

@@ -3,16 +3,18 @@
 import asyncio
 import contextlib
 import getpass
+import importlib
 import json
 import logging
 import os
 import signal
 import socket
 import sys
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Mapping
 from dataclasses import replace
 from importlib import metadata
 from pathlib import Path
+from typing import Final
 
 import uvicorn
 import uvloop
@@ -21,9 +23,11 @@ from braid.host.console_links import write_key
 from braid.host.endpoints import Choice, Endpoint, resolve
 from braid.host.system import system_host
 from braid.host.tls.files import TlsFiles
+from braid.host.tls.paths import CA_VARIABLE, CERTIFICATE_VARIABLE, KEY_VARIABLE
 from braid.host.token_files import TokenFiles
-from braid.host.tokens import Token
-from braid.kernel.errors import BraidError, Unavailable
+from braid.host.tokens import TOKEN_FILE_VARIABLE, TOKEN_VARIABLE, Token
+from braid.kafka.late import LateKafka
+from braid.kernel.errors import BraidError, Invalid, Unavailable
 from braid.kernel.limits.runtime import PARENT_POLL_SECONDS
 from braid.kernel.ports import Host, RpcTransport
 from braid.rpc.directory import Directory
@@ -31,8 +35,13 @@ from braid.rpc.grpc.transport import GrpcTransport
 from console.server.app import Console, Serving
 from console.server.config import ConsoleSettings, check_files
 from console.server.limits import BODY_BYTES_MAX, CONNECTIONS_MAX, SHUTDOWN_SECONDS
+from console.server.messages.service import MessagesSettings
+from console.server.oidc.provider import Provider
 from console.server.reads.reader import Reader
 from console.server.signing.identities import Open
+from console.server.web.signing_in import LINK, OIDC
+
+_PROOFS: Final = (CERTIFICATE_VARIABLE, KEY_VARIABLE, TOKEN_VARIABLE, TOKEN_FILE_VARIABLE)
 
 
 def serve(settings: ConsoleSettings) -> int:
@@ -63,14 +72,24 @@ class _Process:
         """Runs until the end; returns why it failed, '' after a graceful end."""
         settings = self._settings
         check_files(settings)
-        endpoint = resolve(Choice(), os.environ, Path.cwd())
+        endpoint, ca = mesh_of(settings, os.environ, Path.cwd())
         host = system_host(self._died)
         with listening(settings) as listener:
             port = listener.getsockname()[1]
             facts = {"mesh": endpoint.addresses[0], "version": metadata.version("braid-streams")}
             key = write_key(settings.home)
-            serving = Serving(key, settings.ways, settings.names, port, settings.secure, {**facts})
-            console = Console(host, opener(host, endpoint), serving)
+            messages = MessagesSettings(LateKafka("braid-console"), settings.trace_link, _load_kafka)
+            serving = Serving(
+                key,
+                settings.ways,
+                settings.names,
+                port,
+                settings.secure,
+                {**facts},
+                messages=messages,
+                provider=provider_of(settings, public_url(settings, port), host),
+            )
+            console = Console(host, opener(host, endpoint, ca), serving)
             console.start()
             server = _Server(_config(settings, console), lambda: self._announce(port))
             loop = asyncio.get_running_loop()
@@ -98,9 +117,7 @@ class _Process:
         path = self._settings.ready_file
         if path is None:
             return
-        host = self._settings.names[0] if self._settings.names else "127.0.0.1"
-        named = f"[{host}]" if ":" in host else host
-        address = f"{'https' if self._settings.secure else 'http'}://{named}:{port}"
+        address = public_url(self._settings, port)
         whole = path.with_name(f".{path.name}.{os.getpid()}")
         whole.write_text(json.dumps({"console": address, "pid": os.getpid()}) + "\n")
         whole.replace(path)
@@ -144,23 +161,61 @@ def listening(settings: ConsoleSettings) -> Iterator[socket.socket]:
         yield listener
 
 
-def opener(host: Host, endpoint: Endpoint) -> Open:
+def public_url(settings: ConsoleSettings, port: int) -> str:
+    """The address by which browsers reach the console."""
+    if settings.url:
+        return settings.url
+    name = settings.names[0] if settings.names else "127.0.0.1"
+    return f"{'https' if settings.secure else 'http'}://{f'[{name}]' if ':' in name else name}:{port}"
+
+
+def provider_of(settings: ConsoleSettings, url: str, host: Host) -> Provider | None:
+    """The provider that people sign in with; None where they do not."""
+    if OIDC not in settings.ways:
+        return None
+    from console.server.oidc.aiohttp_client import AiohttpClient  # others do not pay for it
+
+    return Provider(settings.provider(url), AiohttpClient(host.tasks, settings.oidc_ca), host)
+
+
+def mesh_of(settings: ConsoleSettings, environment: Mapping[str, str], directory: Path) -> tuple[Endpoint, Path | None]:
+    """Which mesh the console reads, and who signs its services' certificates; None for whom the system trusts.
+
+    A console that people enter with tokens alone needs no certificate of its own. BRAID_TLS_CA stands alone then.
+
+    Raises:
+        Invalid: nothing names a mesh, or people would act with a certificate that is not there.
+    """
+    named = environment.get(CA_VARIABLE, "")
+    if not named or any(environment.get(each) for each in _PROOFS):
+        found = resolve(Choice(), environment, directory)
+        return found, found.token.ca if found.token is not None else found.tls.ca if found.tls is not None else None
+    if LINK in settings.ways:
+        message = "whoever opens a link acts with the console's own certificate, and there is none"
+        remedy = f"set {CERTIFICATE_VARIABLE} and {KEY_VARIABLE}, or take link out of BRAID_CONSOLE_SIGN_IN"
+        raise Invalid(message, field="sign_in", remedy=remedy)
+    found = resolve(Choice(), {name: value for name, value in environment.items() if name != CA_VARIABLE}, directory)
+    return found, Path(named).expanduser()
+
+
+def opener(host: Host, endpoint: Endpoint, ca: Path | None) -> Open:
     """Opens clients of a mesh's services: with the console's own certificate or token, or with a token of a person.
 
     A person's token is shown to services in the place of the console's certificate, so that they see the person.
+    `ca` signs the services' certificates.
     """
     client_id = f"{_user()}@console"
 
     def open(token: str) -> Reader:
-        return Reader(host, Directory(_transport(endpoint, token), host, endpoint.addresses), client_id)
+        if not token:
+            return Reader(host, Directory(_own_transport(endpoint), host, endpoint.addresses), client_id)
+        shown = TokenFiles(Token(text=token, ca=ca))
+        return Reader(host, Directory(GrpcTransport(shown), host, endpoint.addresses), client_id, shown.replace)
 
     return open
 
 
-def _transport(endpoint: Endpoint, token: str) -> RpcTransport:
-    if token:
-        ca = endpoint.token.ca if endpoint.token is not None else endpoint.tls.ca if endpoint.tls is not None else None
-        return GrpcTransport(TokenFiles(Token(text=token, ca=ca)))
+def _own_transport(endpoint: Endpoint) -> RpcTransport:
     if endpoint.token is not None:
         return GrpcTransport(TokenFiles(replace(endpoint.token)))
     return GrpcTransport(None if endpoint.tls is None else TlsFiles(endpoint.tls))
@@ -181,6 +236,10 @@ def _config(settings: ConsoleSettings, console: Console) -> uvicorn.Config:
         ssl_certfile=settings.tls_certificate,
         ssl_keyfile=str(settings.tls_key) if settings.tls_key else None,
     )
+
+
+def _load_kafka() -> None:
+    importlib.import_module("braid.kafka.cluster")
 
 
 def _user() -> str:

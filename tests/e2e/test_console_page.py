@@ -66,13 +66,18 @@ def test_pages_are_accessible_in_every_look(chromium: Browser, server: RecordedS
     _judge(chromium, server, [(name, *look) for name in PAGES for look in _LOOKS])
 
 
-def test_sign_in_says_how_and_is_accessible(chromium: Browser) -> None:
-    """Without a session the page names the command, whatever address was asked for."""
-    with recorded_console(signed_in=False) as server, visit(chromium, server) as page:
+@pytest.mark.parametrize(("theme", "size"), [_LOOKS[0], _LOOKS[3]])
+def test_sign_in_says_how_and_is_accessible(chromium: Browser, theme: Theme, size: str) -> None:
+    """Without a session the page names all ways in and what went wrong, whatever address was asked for."""
+    with recorded_console(signed_in=False) as server, visit(chromium, server, theme, size) as page:
         page.goto(f"{server.address}/streams/logs?sign_in=expired")
-        expect(page.get_by_role("alert")).to_contain_text("five minutes")
+        expect(page.get_by_role("alert").first).to_contain_text("five minutes")
+        expect(page.get_by_role("alert").nth(1)).to_contain_text("access_denied")
         expect(page.locator("code", has_text="braid open")).to_be_visible()
+        way = page.get_by_role("link", name="Sign in with Example login")
+        expect(way).to_have_attribute("href", "/oidc/start?to=%2Fstreams%2Flogs")
         assert axe_violations(page) == []
+        assert page.evaluate("document.documentElement.scrollWidth") <= SIZES[size][0]
 
 
 def _moved() -> documents.Document:

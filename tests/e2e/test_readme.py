@@ -8,8 +8,10 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from http.cookiejar import CookieJar
 from pathlib import Path
 from typing import Final
+from urllib.request import HTTPCookieProcessor, build_opener
 
 import pytest
 
@@ -42,6 +44,7 @@ def test_first_stream_in_five_minutes(directory: Path) -> None:
     assert [first.language, snippet.language, last.language] == ["bash", "python", "bash"]
 
     said = run_snippet(first, directory, SNIPPET_SECONDS)
+    check_console(said)
     printed = run_snippet(snippet, directory, SNIPPET_SECONDS)
     assert "hello" in said
     assert "DOWN" in said or "SUSPECT" in said or "HEALTHY" in said
@@ -55,6 +58,16 @@ def test_first_stream_in_five_minutes(directory: Path) -> None:
         done = subprocess.run(command, cwd=directory, capture_output=True, text=True, timeout=SNIPPET_SECONDS)
         assert said in done.stdout, done.stderr
     run_snippet(last, directory, SNIPPET_SECONDS)
+
+
+def check_console(said: str) -> None:
+    """The link that the first block prints signs its user in."""
+    link = re.search(r"^http\S+/sign-in/\S+\?to=%2Fstreams%2Flogs$", said, re.MULTILINE)
+    assert link is not None, said
+    browser = build_opener(HTTPCookieProcessor(CookieJar()))
+    browser.open(link[0], timeout=60.0).read()
+    with browser.open(link[0].partition("/sign-in/")[0] + "/api/session", timeout=60.0) as answer:
+        assert json.load(answer)["signed_in"]
 
 
 def check_files(directory: Path) -> None:

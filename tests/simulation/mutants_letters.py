@@ -7,11 +7,11 @@ from weakref import WeakKeyDictionary
 from braid.client.handling import dead_letters
 from braid.client.producing.producer import Producer
 from braid.client.records.outgoing import Headers
+from braid.kernel.filters.grammar import Filter
 from services.dlq.domain.replay import Replay
 from services.dlq.index import selection
 from services.dlq.index.letter_index import LetterIndex
 from services.dlq.model.events import Advance, Command, Skips
-from services.dlq.model.filter import Filter
 from services.dlq.model.letters import Letter
 from services.dlq.reconciler import replay
 from tests.simulation.mutants import Mutant

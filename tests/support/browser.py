@@ -17,6 +17,7 @@ class Answer(NamedTuple):
     status: int
     headers: Mapping[str, str]
     body: bytes
+    cookies: tuple[str, ...] = ()  # each as it is set
 
     @property
     def json(self) -> Any:
@@ -123,7 +124,7 @@ class Browser:
             await asyncio.gather(task, return_exceptions=True)
 
     async def _ask(self, method: str, path: str, data: bytes, headers: Mapping[str, str]) -> Answer:
-        status, found, body, asked = 0, {}, b"", False
+        status, found, body, asked, cookies = 0, {}, b"", False, list[str]()
 
         async def receive() -> Message:
             nonlocal asked
@@ -137,13 +138,16 @@ class Browser:
             if message["type"] == "http.response.start":
                 status = message["status"]
                 found = {name.decode(): value.decode() for name, value in message["headers"]}
+                cookies.extend(value.decode() for name, value in message["headers"] if name == b"set-cookie")
             else:
                 body += message.get("body", b"")
 
         await self._app(self._scope(method, path, headers), receive, send)
-        for name, morsel in SimpleCookie(found.get("set-cookie", "")).items():
+        for name, morsel in [item for each in cookies for item in SimpleCookie(each).items()]:
             self.cookies[name] = morsel.value
-        return Answer(status, found, body)
+            if morsel["max-age"] == "0":
+                del self.cookies[name]
+        return Answer(status, found, body, tuple(cookies))
 
     def _scope(self, method: str, path: str, headers: Mapping[str, str]) -> dict[str, Any]:
         cookie = "; ".join(f"{name}={value}" for name, value in self.cookies.items())

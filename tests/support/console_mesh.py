@@ -7,6 +7,9 @@ from braid.host.console_links import make_link
 from braid.rpc.directory import Directory
 from braid.rpc.memory.transport import MemoryTransport
 from console.server.app import Console, Serving
+from console.server.messages.service import MessagesSettings
+from console.server.oidc.provider import Provider
+from console.server.oidc.tokens import claims_of
 from console.server.reads.reader import Reader
 from tests.support.browser import Browser
 from tests.unit.cli.mesh import Shell
@@ -19,11 +22,19 @@ COOKIE: Final = f"braid_session_{PORT}"
 class ConsoleMesh:
     """A shell, and a console that reads the mesh as `console`, or as the person of a token."""
 
-    def __init__(self, shell: Shell, ways: tuple[str, ...] = ("link", "token"), static: Path | None = None) -> None:
+    def __init__(
+        self,
+        shell: Shell,
+        ways: tuple[str, ...] = ("link", "token"),
+        static: Path | None = None,
+        provider: Provider | None = None,
+    ) -> None:
         self.shell = shell
         host = shell.me.host
         facts = {"mesh": "registry-0:1", "version": "0"}
-        serving = Serving(KEY, ways, (), PORT, False, {**facts}, static or Path("/nonexistent"))
+        self.kafka = shell.kafka.process()
+        messages = MessagesSettings(self.kafka, "https://traces.example/{trace_id}")
+        serving = Serving(KEY, ways, (), PORT, False, {**facts}, static or Path("/nonexistent"), messages, provider)
         self.console = Console(host, self._open, serving)
         self.console.start()
 
@@ -57,7 +68,8 @@ class ConsoleMesh:
         return self._open("")
 
     def _open(self, token: str) -> Reader:
-        process = f"person {token}" if token else "console"
+        process = f"person {claims_of(token).get('sub', token)}" if token else "console"
         transport = MemoryTransport(self.shell.network, process)
         addresses = [f"{instance}:1" for instance in self.shell.processes]
-        return Reader(self.shell.me.host, Directory(transport, self.shell.me.host, addresses), "ada@console")
+        directory = Directory(transport, self.shell.me.host, addresses)
+        return Reader(self.shell.me.host, directory, "ada@console")

@@ -86,6 +86,8 @@ MUTANTS: Final = (
     ("pipelines.jobs", "import braid.kafka"),
     ("console.server", "import braid.stores"),
     ("console.server.live.feed", "import starlette"),
+    ("console.server.messages.reading", "import braid.kafka"),
+    ("console.server.oidc.provider", "import starlette"),
     ("console.server.web.api", "import uvicorn"),
     ("console.server.process", "import braid.stores"),
     ("devmesh.processes.ports", "import braid.client"),

@@ -70,6 +70,8 @@ async def all_findings(session: "Session") -> list["Finding"]:
     from braid.cli.doctor.certificate_findings import check_certificate
     from braid.cli.doctor.certificates import ask_certificates
     from braid.cli.doctor.cluster_findings import check_cluster, check_versions
+    from braid.cli.doctor.kept_lag import ask_kept_lag
+    from braid.cli.doctor.kept_lag_findings import check_kept_lag
     from braid.cli.doctor.plaintext_findings import check_plain_connections, check_plaintext
     from braid.cli.doctor.tokens import check_token, with_tokens
 
@@ -89,6 +91,7 @@ async def all_findings(session: "Session") -> list["Finding"]:
     if session.ports.token is not None:
         found.append(check_token(session.ports.token.bearer(), session.now_ms / 1_000))
     if any(each.service == "lagmon" and each.error is None for each in replicas):
+        found += [check_kept_lag(each) for each in await ask_kept_lag(session, endpoints)]
         found += await _ask_lag(session)
     try:
         clusters = await all_clusters(session)

@@ -5,17 +5,16 @@ import os
 import time
 from pathlib import Path
 from typing import Annotated, Final
-from urllib.parse import quote, urlencode
+from urllib.parse import quote
 
 import typer
 
 from braid.cli.errors import nearest
-from braid.host.console_links import make_link, read_key
+from braid.host.console_links import sign_in_url
 from braid.host.endpoints import READY_FILE
 from braid.kernel.errors import Invalid, Unavailable
 
 CONSOLE_VARIABLE: Final = "BRAID_CONSOLE"
-LINK_SECONDS: Final = 300.0  # a link that is not opened within it is over
 _OPEN: Final = """Print a link to the console. It signs you in once, within five minutes.
 
 \b
@@ -93,9 +92,7 @@ def signing_link(directory: Path, path: str) -> str:
         raise Unavailable(f"no mesh runs in {directory}", remedy=remedy) from error
     if not address:
         raise Unavailable(f"the mesh in {directory} has no console", remedy="start it anew without --no-console")
-    expire_ms = int((time.time() + LINK_SECONDS - 1.0) * 1_000)
-    token = make_link(read_key(directory / "console"), expire_ms)
-    return f"{address}/sign-in/{token}" + (f"?{urlencode({'to': path})}" if path != "/" else "")
+    return sign_in_url(address, directory / "console", path, int(time.time() * 1_000))
 
 
 def _checked(url: str) -> str:

@@ -69,10 +69,11 @@ FINAL_COMMIT_SECONDS: Final = 5.0  # a revoked lease's last commit; then it is w
 HANDLER_CANCEL_SECONDS: Final = 2.0  # after a handler's time: cancelled, it cleans up so long; then it counts as stuck
 HANDLER_TIME_TICK_SECONDS: Final = 0.01  # between two looks at handlers' time at least
 HANDLER_THREADS_MAX: Final = 1_000  # of ordinary functions at once; a thread takes some 10 ms of a second's switching
-CPU_SAMPLES_PER_HEARTBEAT: Final = 8  # handlers on the loop whose CPU time is measured; each costs some microseconds
+CPU_SAMPLES_PER_HEARTBEAT: Final = 8  # calls of handlers whose CPU time is measured; each costs some 20 microseconds
 CPU_SAMPLES_KEPT_MAX: Final = (
     1_000  # calls measured between two heartbeats, of handlers in threads; later ones replace them
 )
+CPU_FILES_KEPT_MAX: Final = 16  # of the kernel's, open for threads that are measured; others open theirs each time
 CPU_SHARE_KEPT: Final = 0.7  # of what was measured, at each heartbeat: a processor that others take shows in seconds
 HANDLERS_END_POLL_SECONDS: Final = 0.02  # between two looks whether the cancelled handlers of a lease have ended
 CONSUMER_CLOSE_SECONDS: Final = 10.0  # leaving a consumer's context waits so long for handlers and last commits

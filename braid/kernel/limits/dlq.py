@@ -30,9 +30,6 @@ DLQ_EVENTS_READ: Final = 100  # events of a job read at once, of up to `REPLAY_B
 DLQ_EVENTS_WAITING_MAX: Final = (
     64  # events of all jobs waiting for the index; beyond, they are read from the store again
 )
-FILTER_CHARACTERS_MAX: Final = 4_096  # of a filter
-FILTER_TERMS_MAX: Final = 256  # comparisons in one filter
-FILTER_DEPTH_MAX: Final = 32  # parentheses and `not` within one another
 REPLAY_BATCH_LETTERS_MAX: Final = 500  # what a crash can repeat
 REPLAY_BATCH_BYTES_MAX: Final = 16 << 20  # records of one batch in memory
 REPLAY_BATCH_SECONDS: Final = 0.5  # of a capped replay; so soon it pauses

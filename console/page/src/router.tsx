@@ -1,5 +1,5 @@
 // Every address of the console, and the page that it shows.
-import { createRootRouteWithContext, createRoute, createRouter, Link, useParams, type ErrorComponentProps } from "@tanstack/react-router";
+import { createRootRouteWithContext, createRoute, createRouter, lazyRouteComponent, Link, useParams, type ErrorComponentProps, type RouteComponent } from "@tanstack/react-router";
 import type { ReactElement } from "react";
 import type { Session } from "./api/calls";
 import { Access } from "./pages/Access";
@@ -34,12 +34,13 @@ const root = createRootRouteWithContext<Context>()({
   notFoundComponent: NotFound,
 });
 
-const at = <P extends string>(path: P, component: () => ReactElement) => createRoute({ getParentRoute: () => root, path, component });
+const at = <P extends string>(path: P, component: RouteComponent) => createRoute({ getParentRoute: () => root, path, component });
 
 const tree = root.addChildren([
   at("/", Overview),
   at("/streams", Streams),
   at("/streams/$name", StreamPage),
+  at("/streams/$name/messages", lazyRouteComponent(() => import("./pages/messages/Messages"), "MessagesPage")),
   at("/groups", Groups),
   at("/groups/$name", GroupPage),
   at("/clusters", Clusters),

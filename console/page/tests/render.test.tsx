@@ -118,3 +118,15 @@ test("a used link is told apart from one that is over", () => {
   expect(screen.getByRole("alert").textContent).toMatch(/used already/);
   expect(screen.queryByText(/token/)).toBeNull();
 });
+
+test("the sign-in page leads to the provider and back to the page asked for", () => {
+  window.history.replaceState(null, "", "/streams/logs?q=a%26b&sign_in=unknown_login");
+  const problem = { status: 401, reason: "UNAUTHENTICATED", message: `refused: ${HOSTILE}`, field: "", remedy: "sign in again" };
+  const session = { signed_in: false, sign_in: ["oidc", "link"], provider: HOSTILE, problem, version: "1" };
+  render(<SignIn session={session} onSignedIn={() => undefined} />);
+  const link = screen.getByRole("link", { name: `Sign in with ${HOSTILE}` });
+  expect(new URLSearchParams(link.getAttribute("href")?.split("?")[1]).get("to")).toBe("/streams/logs?q=a%26b");
+  expect(screen.getByText(/^refused: <img/)).toBeTruthy();
+  expect(screen.getByText(/Begin again/)).toBeTruthy();
+  expect(document.querySelector("img")).toBeNull();
+});

@@ -22,9 +22,19 @@ M = TypeVar("M", bound=Message)
 class Reader:
     """Clients of all services, as one caller."""
 
-    def __init__(self, host: Host, directory: Directory, client_id: str = "") -> None:
-        """`client_id` is the name that the caller gives itself; services use it only without TLS."""
+    def __init__(
+        self, host: Host, directory: Directory, client_id: str = "", show: Callable[[str], None] | None = None
+    ) -> None:
+        """Opens nothing yet.
+
+        Args:
+            host: Of this process.
+            directory: Where services are; it connects as the caller.
+            client_id: The name that the caller gives itself; services use it only without TLS.
+            show: Sends another token of the caller from then on; None for a caller without one.
+        """
         self.host = host
+        self._show = show
         self._directory = directory
         self._clients = {each: ServiceClient(directory, each, host, principal=client_id) for each in SERVICES}
         self._leaderless_until: dict[str, float] = {}
@@ -55,6 +65,15 @@ class Reader:
         """Asks the leader for a change. Raises the service's error."""
         client = self._clients[service]
         return await client.unary(method, request, response_type, timeout_seconds=CHANGE_SECONDS, request_id=request_id)
+
+    def show(self, token: str) -> None:
+        """Sends a newer token of the same caller with calls that begin from now on."""
+        assert self._show is not None, "this caller has no token"
+        self._show(token)
+
+    def client(self, service: str) -> ServiceClient:
+        """The client of one service, for streams of its calls. It shows the caller's token, as every read does."""
+        return self._clients[service]
 
     async def close(self) -> None:
         """Ends all connections."""

@@ -54,12 +54,26 @@ class Identities:
             Exhausted: too many people are signed in.
         """
         key = hashlib.sha256(token.encode("utf-8", "replace")).hexdigest()
+        async with self._held(key, "token", token, _expiry_ms(token)) as identity:
+            yield identity
+
+    @asynccontextmanager
+    async def of_login(self, token: str, expire_ms: int) -> AsyncIterator[Identity]:
+        """A new identity for a sign-in at a provider: its token will be renewed, so it is shared with no other.
+
+        Raises as `of_token` does.
+        """
+        async with self._held(self._host.ids.ulid(), "oidc", token, expire_ms) as identity:
+            yield identity
+
+    @asynccontextmanager
+    async def _held(self, key: str, how: str, token: str, expire_ms: int) -> AsyncIterator[Identity]:
         identity = self._known.get(key)
         if identity is None:
             if len(self._known) >= IDENTITIES_MAX:
                 raise Exhausted("too many people are signed in", remedy="try again in a while")
-            reader = self._open(token)
-            identity = self._known[key] = Identity(self._host.ids.ulid(), "token", reader, "", _expiry_ms(token))
+            identity = Identity(self._host.ids.ulid(), how, self._open(token), "", expire_ms)
+            self._known[key] = identity
         identity.sign_ins += 1
         try:
             identity.principal = await _principal(identity.reader)  # a known one may have been revoked since

@@ -14,7 +14,7 @@ from console.server.signing.sessions import Session, Sessions
 
 CSRF_HEADER: Final = "x-braid-csrf"
 _BODY_SECONDS: Final = 10.0  # for a body of some kilobytes
-_SIGN_IN: Final = "run `braid open`, and open the link that it prints"
+_SIGN_IN: Final = "sign in: reload the page, or run `braid open` and open the link that it prints"
 
 
 class Doorkeeper:
@@ -63,6 +63,12 @@ def check_own_page(request: Request) -> None:
     foreign = origin is not None and origin.partition("://")[2].lower() != host.lower()
     if foreign or request.headers.get("sec-fetch-site", "same-origin") not in ("same-origin", "none"):
         raise AccessDenied("the request comes from a page of another site", field="origin")
+
+
+def own_path(text: str) -> str:
+    """Returns a path of this console; `/` for a path that would lead to another site."""
+    plain = text.isascii() and text.isprintable() and "\\" not in text
+    return text if plain and text.startswith("/") and not text.startswith("//") else "/"
 
 
 async def read_body(request: Request) -> Document:

@@ -14,10 +14,13 @@ from console.server.json_text import json_bytes
 from console.server.signing.identities import Identities
 from console.server.signing.links import Links, LinkVerdict
 from console.server.signing.sessions import Session, Sessions
-from console.server.web.requests import Doorkeeper, check_own_page, read_body
+from console.server.web.cookies import Cookies
+from console.server.web.provider_signing_in import ProviderSigningIn
+from console.server.web.requests import Doorkeeper, check_own_page, own_path, read_body
 
 LINK: Final = "link"
 TOKEN: Final = "token"
+OIDC: Final = "oidc"
 _SIGN_IN: Final = "run `braid open`, and open the link that it prints"
 
 
@@ -30,9 +33,10 @@ class SigningIn:
         sessions: All of them.
         identities: Whose rights sessions have.
         links: One-time links.
-        ways: `link`, `token` or both.
-        secure: Whether browsers reach the console by TLS alone.
+        ways: `link`, `token`, `oidc`, or some of them.
+        cookies: Of this console.
         facts: What else the page is told: the mesh's endpoint, and the release.
+        provider: Signs people in where `oidc` is a way.
     """
 
     def __init__(
@@ -43,8 +47,9 @@ class SigningIn:
         identities: Identities,
         links: Links,
         ways: Sequence[str],
-        secure: bool,
+        cookies: Cookies,
         facts: Document,
+        provider: ProviderSigningIn | None = None,
     ) -> None:
         self._host = host
         self._doorkeeper = doorkeeper
@@ -52,8 +57,9 @@ class SigningIn:
         self._identities = identities
         self._links = links
         self._ways = ways
-        self._secure = secure
+        self._cookies = cookies
         self._facts = facts
+        self._provider = provider
 
     def routes(self) -> Sequence[BaseRoute]:
         """The addresses."""
@@ -71,8 +77,8 @@ class SigningIn:
         if verdict is not LinkVerdict.GOOD:
             return RedirectResponse(f"/?sign_in={verdict}", 303)
         session = self._sessions.open(await self._identities.own())
-        response = RedirectResponse(_own_path(request.query_params.get("to", "/")), 303)
-        self._give(response, session)
+        response = RedirectResponse(own_path(request.query_params.get("to", "/")), 303)
+        self._cookies.give_session(response, session, self._host.clock)
         return response
 
     async def _by_token(self, request: Request) -> Response:
@@ -84,56 +90,46 @@ class SigningIn:
             raise Invalid("is missing", field="token", remedy="send a signed token (JWT)")
         async with self._identities.of_token(token) as identity:
             session = self._sessions.open(identity)
-        response = self._told(session)
-        self._give(response, session)
+        response = _json(self._signed_in(session))
+        self._cookies.give_session(response, session, self._host.clock)
         return response
 
     async def _show(self, request: Request) -> Response:
         session = self._doorkeeper.session_if_any(request)
         if session is not None and not session.identity.principal:
             await self._identities.own()  # the mesh may know by now who that is
-        return self._told(session)
+        return _json(self._signed_out(request) if session is None else self._signed_in(session))
 
     async def _sign_out(self, request: Request) -> Response:
-        self._sessions.close(self._doorkeeper.changing(request))
-        response = Response(status_code=204)
-        response.delete_cookie(self._doorkeeper.cookie, httponly=True, samesite="strict", secure=self._secure)
+        session = self._doorkeeper.changing(request)
+        url = self._provider.sign_out_url(session) if self._provider is not None else ""
+        self._sessions.close(session)
+        response = _json({"sign_out": url}) if url else Response(status_code=204)
+        self._cookies.take_session(response)
         return response
 
-    def _told(self, session: Session | None) -> Response:
+    def _signed_out(self, request: Request) -> Document:
         ways: list[Value] = [*self._ways]
-        if session is None:
-            return _json({"signed_in": False, "sign_in": ways, "remedy": _SIGN_IN, "version": self._facts["version"]})
-        identity = session.identity
-        return _json(
-            {
-                "signed_in": True,
-                "how": identity.how,
-                "principal": identity.principal,
-                "csrf": session.csrf,
-                "expires_ms": session.expire_ms,
-                "sign_in": ways,
-                **self._facts,
-            }
-        )
+        found: Document = {"signed_in": False, "sign_in": ways, "version": self._facts["version"]}
+        if LINK in self._ways:
+            found = {**found, "remedy": _SIGN_IN}
+        problem = self._sessions.why_ended(request.cookies.get(self._doorkeeper.cookie, ""))
+        if self._provider is not None:
+            found = {**found, "provider": self._provider.name}
+            problem = self._provider.problem(request) or problem
+        return found if problem is None else {**found, "problem": problem.document()}
 
-    def _give(self, response: Response, session: Session) -> None:
-        seconds = max(0, (session.expire_ms - self._host.clock.now_ms()) // 1_000)
-        response.set_cookie(
-            self._doorkeeper.cookie,
-            session.id,
-            max_age=seconds,
-            path="/",
-            secure=self._secure,
-            httponly=True,
-            samesite="strict",
-        )
-
-
-def _own_path(text: str) -> str:
-    """Returns a path of this console; `/` for a path that would lead to another site."""
-    plain = text.isascii() and text.isprintable() and "\\" not in text
-    return text if plain and text.startswith("/") and not text.startswith("//") else "/"
+    def _signed_in(self, session: Session) -> Document:
+        ways: list[Value] = [*self._ways]
+        return {
+            "signed_in": True,
+            "how": session.identity.how,
+            "principal": session.identity.principal,
+            "csrf": session.csrf,
+            "expires_ms": session.expire_ms,
+            "sign_in": ways,
+            **self._facts,
+        }
 
 
 def _json(document: Document) -> Response:

@@ -7,6 +7,7 @@ from functools import lru_cache
 from typing import Final, NamedTuple
 
 from braid.kernel.errors import Invalid
+from braid.kernel.filters.grammar import Filter
 from braid.kernel.ids import DEFAULT_LANE, DLQ_LANE, check_name
 from braid.kernel.limits.dlq import (
     REPLAY_BATCH_LETTERS_MAX,
@@ -17,7 +18,7 @@ from braid.kernel.limits.dlq import (
 )
 from services.dlq.domain.replay import Replay
 from services.dlq.model.events import Position, ReplaySpec
-from services.dlq.model.filter import Filter, matches, parse_filter
+from services.dlq.model.filter import matches, parse_filter
 from services.dlq.model.letters import Letter
 
 # A shorter wait counts as none. Tokens and times are floats: after the wait for missing tokens, rounding can leave a

@@ -7,7 +7,7 @@ result. Values are passed as SQL arguments, never as part of the SQL text.
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from services.dlq.model.filter import All, Comparison, Filter, Not, Some
+from braid.kernel.filters.grammar import All, Comparison, Filter, Not, Some
 
 _COLUMNS: Final = {"group": "l.owner", "lane": "l.lane", "id": "l.id"}
 _NUMBERS: Final = {"attempts": "l.attempts", "partition": "l.origin_partition", "time": "l.time_ms"}

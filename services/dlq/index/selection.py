@@ -3,12 +3,13 @@
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+from braid.kernel.filters.grammar import Filter
 from braid.kernel.limits.dlq import DLQ_SCAN_LETTERS, REPLAY_BATCH_BYTES_MAX
 from services.dlq.domain.replay import Replay
 from services.dlq.index.conditions import condition_of
 from services.dlq.index.letter_index import EarlierCopy, LetterIndex
 from services.dlq.model.events import Position
-from services.dlq.model.filter import Filter, matches
+from services.dlq.model.filter import matches
 from services.dlq.model.letters import Cursor, Letter, repeats
 
 

@@ -26,6 +26,7 @@ from braid.kernel.errors import (
     Refused,
     Unavailable,
 )
+from braid.kernel.filters.grammar import Filter
 from braid.kernel.limits.dlq import DLQ_INDEX_POLL_SECONDS, DLQ_KEY_BYTES_MAX, REPLAY_RETRY_SECONDS
 from braid.kernel.ports import KafkaRecord, TopicPartition
 from braid.runtime.replica import Replica
@@ -39,7 +40,7 @@ from services.dlq.index.selection import next_batch
 from services.dlq.index.tail import Tail
 from services.dlq.model.channels import ClusterPlace
 from services.dlq.model.events import Advance, BeginBatch, Command, FailReplay, FinishReplay, ReplaySpec, Skips
-from services.dlq.model.filter import Filter, parse_filter
+from services.dlq.model.filter import parse_filter
 from services.dlq.model.letters import Letter, LetterPlace, original_headers, replay_headers
 from services.dlq.model.sent_letters import SentLetter
 from services.dlq.peers import ChannelFollower, Groups, Streams

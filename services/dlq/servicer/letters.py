@@ -8,6 +8,7 @@ from typing import NamedTuple
 from braid.api.dlq.v1 import dead_letter_pb2
 from braid.api.dlq.v1 import dlq_service_pb2 as api
 from braid.kernel.errors import ClusterUnavailable, Invalid, NotFound
+from braid.kernel.filters.grammar import EVERYTHING, Filter
 from braid.kernel.ids import read_number
 from braid.kernel.limits.dlq import DLQ_SCAN_ROWS, DLQ_SCAN_SECONDS
 from braid.kernel.limits.names import NUMBER_DIGITS_MAX, PAGE_SIZE_MAX
@@ -18,7 +19,7 @@ from services.dlq.codec.letters import content_message
 from services.dlq.index.conditions import condition_of
 from services.dlq.index.letter_index import LetterIndex, NewestFirst
 from services.dlq.index.tail import Tail
-from services.dlq.model.filter import EVERYTHING, Filter, matches, parse_filter
+from services.dlq.model.filter import matches, parse_filter
 from services.dlq.model.letters import Letter, LetterPlace
 from services.dlq.peers import ChannelFollower, Streams
 from services.dlq.reconciler.copies import Copies

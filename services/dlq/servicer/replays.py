@@ -10,6 +10,7 @@ from braid.api.dlq.v1 import replay_pb2
 from braid.kernel.access.approvals import GuardedVerb
 from braid.kernel.access.roles import Resource, ResourceKind
 from braid.kernel.errors import Exhausted, Invalid, NotFound, Unavailable
+from braid.kernel.filters.grammar import Filter
 from braid.kernel.ids import check_name
 from braid.kernel.limits.dlq import DLQ_EXAMPLES, REPLAY_RATE_MAX, REPLAYS_OPEN_MAX
 from braid.kernel.limits.names import PAGE_SIZE_MAX
@@ -33,7 +34,7 @@ from services.dlq.model.events import (
     ReplaySpec,
     ResumeReplay,
 )
-from services.dlq.model.filter import Filter, parse_filter
+from services.dlq.model.filter import parse_filter
 from services.dlq.model.letters import Letter
 from services.dlq.peers import Streams
 from services.dlq.servicer.letter_states import LetterStates

@@ -19,6 +19,7 @@ from braid.rpc.page_tokens import PageTokens
 from services.lagmon.kept.keeper import Keeper
 from services.lagmon.kept.reading import Query
 from services.lagmon.kept.rows import Flag, KeptRow, Series, SeriesKey
+from services.lagmon.kept.store import KeptStore
 
 _TIME_MS_MAX: Final = 1 << 53
 _TOKENS: Final = PageTokens(SeriesKey)
@@ -55,7 +56,18 @@ class HistoryReads:
             kept_since_ms=kept.since_ms or 0,
             damaged=kept.page.damaged,
             trouble=self._keeper.store.health.trouble,
+            kept=kept_status(self._keeper.store),
         )
+
+
+def kept_status(store: KeptStore) -> lag_history_pb2.KeptLagStatus:
+    """Builds the message of how a replica keeps lag."""
+    return lag_history_pb2.KeptLagStatus(
+        in_memory=store.files.bounded_by_memory,
+        size_bytes=sum(store.bytes_kept().values()),
+        limit_bytes=store.bytes_max,
+        dropped_files=store.health.dropped,
+    )
 
 
 class Range(NamedTuple):

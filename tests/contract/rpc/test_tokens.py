@@ -66,8 +66,8 @@ class TokenMesh:
         return text(await channel.unary(path("Who"), say("me"), StringValue, OPTIONS))
 
 
-async def grpc_tokens(authority: Authority, directory: Path) -> TokenMesh:
-    """Signed tokens over TLS."""
+async def grpc_tokens(authority: Authority, directory: Path, *, as_text: bool = False) -> TokenMesh:
+    """Signed tokens over TLS, from a file; or as a text that the client replaces."""
     issuer, host = TokenIssuer(), system_host()
     tls = authority.service(directory / "server")
 
@@ -78,15 +78,21 @@ async def grpc_tokens(authority: Authority, directory: Path) -> TokenMesh:
     tokens = Tokens(settings, IssuerKeys(read, host.clock, host.tasks, lambda _: None), host.clock)
     serving = TlsServing(mutual_listen="127.0.0.1:0")
     file = write_private(directory / "token", issuer.token())
-    client = GrpcTransport(TokenFiles(Token(file, ca=tls.ca, reload_seconds=1e-9)))
-    mesh = Mesh(GrpcTransport(TlsFiles(tls), serving, CertificateOrToken(tokens)), client)
+    text_files = TokenFiles(Token(text=issuer.token(), ca=tls.ca))
+    files = text_files if as_text else TokenFiles(Token(file, ca=tls.ca, reload_seconds=1e-9))
+    mesh = Mesh(GrpcTransport(TlsFiles(tls), serving, CertificateOrToken(tokens)), GrpcTransport(files))
     server = await mesh.serve(unaries={"Who": who}, duplexes={"Talk": talk}, streams={"Forever": forever})
     return TokenMesh(
         mesh,
         server,
         lambda name, seconds: issuer.token(name, seconds=seconds - _LEEWAY),
-        partial(write_token, file),
+        text_files.replace if as_text else partial(write_token, file),
     )
+
+
+async def grpc_texts(authority: Authority, directory: Path) -> TokenMesh:
+    """Signed tokens over TLS, each a text in the place of the one before."""
+    return await grpc_tokens(authority, directory, as_text=True)
 
 
 def write_token(file: Path, token: str) -> None:
@@ -106,7 +112,7 @@ async def memory_tokens(authority: Authority, directory: Path) -> TokenMesh:
     return TokenMesh(mesh, server, lambda name, seconds: tokens.issue(name, seconds - _LEEWAY), shown.append)
 
 
-@pytest.fixture(params=[grpc_tokens, memory_tokens], ids=["grpc", "memory"])
+@pytest.fixture(params=[grpc_tokens, grpc_texts, memory_tokens], ids=["grpc", "texts", "memory"])
 async def mesh(request: pytest.FixtureRequest, authority: Authority, tmp_path: Path) -> AsyncIterator[TokenMesh]:
     """Each transport."""
     async with asyncio.timeout(30):

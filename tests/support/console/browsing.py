@@ -18,6 +18,9 @@ PAGES: Final = {
     "group": "/groups/indexer?lease=logs/live/7/3",
     "streams": "/streams",
     "stream": "/streams/logs",
+    "messages": "/streams/logs/messages",
+    "tail": "/streams/logs/messages?show=tail",
+    "message": "/streams/logs/messages?record=logs/live/7/0@900",
     "clusters": "/clusters",
     "cluster": "/clusters/east",
     "alerts": "/alerts?resolved=1",
@@ -58,7 +61,7 @@ def visit(started: Browser, server: RecordedServer, theme: Theme = "light", size
     page.on("request", lambda request: None if request.url.startswith(server.address) else faults.append(request.url))
     try:
         yield page
-        assert not faults
+        assert not faults, faults
     finally:
         context.close()
 

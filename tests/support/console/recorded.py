@@ -13,8 +13,9 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import parse_qs, unquote, urlsplit
 
+from tests.support.console import message_answers
 from tests.support.console.actions import command_of
-from tests.support.console.documents import NOW_MS, Document
+from tests.support.console.documents import HOSTILE, NOW_MS, Document
 from tests.support.console.views import QUESTIONS, VIEWS
 
 STATIC: Final = Path(__file__).resolve().parents[3] / "console/static"
@@ -27,6 +28,22 @@ _TYPES: Final = {
     ".js": "text/javascript",
     ".css": "text/css",
     ".svg": "image/svg+xml",
+}
+
+
+_SIGNED_OUT: Final[Document] = {
+    "signed_in": False,
+    "sign_in": ["oidc", "link", "token"],
+    "provider": "Example login",
+    "problem": {
+        "status": 401,
+        "reason": "UNAUTHENTICATED",
+        "message": f"the sign-in provider refuses: access_denied: {HOSTILE}",
+        "field": "",
+        "remedy": "sign in as somebody who may use this client, or ask who administers the provider",
+    },
+    "remedy": "run `braid open`",
+    "version": "0.1.0",
 }
 
 
@@ -99,6 +116,11 @@ class _Handler(BaseHTTPRequestHandler):
             self._answer(200, self._snapshot(parts[2], params))
         elif parts[1] == "live":
             self._stream(parts[2], params)
+        elif parts[1] == "messages" and parts[-1] == "tail":
+            self._tail()
+        elif parts[1] == "messages":
+            key = f"{params['channel']}/{params['partition']}@{params['offset']}"
+            self._answer(200, message_answers.in_full(key))
         else:
             self._answer(200, QUESTIONS[parts[1]](params))
 
@@ -120,6 +142,10 @@ class _Handler(BaseHTTPRequestHandler):
                     }
                 },
             )
+        elif parts[1] == "messages" and parts[-1] == "cli":
+            self._answer(200, {"cli": f"printf '%s\\n' {body['value']} | braid produce logs"})
+        elif parts[1] == "messages":
+            self._answer(200, message_answers.SENT if parts[-1] == "produce" else message_answers.found(body))
         elif parts[-1] == "cli":
             self._answer(200, {"cli": command_of(verb, body)})
         else:
@@ -134,7 +160,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _session(self) -> Document:
         if not self.server.signed_in:
-            return {"signed_in": False, "sign_in": ["link", "token"], "remedy": "run `braid open`", "version": "0.1.0"}
+            return _SIGNED_OUT
         return {
             "signed_in": True,
             "how": "link",
@@ -157,6 +183,18 @@ class _Handler(BaseHTTPRequestHandler):
         self._event("snapshot", self._snapshot(view, params), "k.1")
         for number, delta in enumerate(self._deltas(), 2):
             self._event("delta", delta, f"k.{number}")
+        self.close_connection = True
+
+    def _tail(self) -> None:
+        """Sends what a tail begins with; then every delta of the test becomes an event of rows."""
+        self.send_response(200)
+        self.send_header("Content-Type", "text/event-stream")
+        self.send_header("Connection", "close")
+        self.end_headers()
+        self._event("began", message_answers.BEGAN, "")
+        self._event("rows", message_answers.followed(900), "")
+        for delta in self._deltas():
+            self._event("rows" if "rows" in delta else "heartbeat", delta, "")
         self.close_connection = True
 
     def _deltas(self) -> Iterator[Document]:

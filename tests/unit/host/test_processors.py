@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from braid.host.processors import SystemCpu, system_cpu, usable_cores
+from braid.kernel.limits.client import CPU_FILES_KEPT_MAX
 
 _MEBIBYTE = bytes(1 << 20)
 
@@ -91,6 +92,30 @@ def test_a_kernel_that_tells_delays_measures_cpu_time(tmp_path: Path) -> None:
     (tmp_path / "schedstat").write_text("0 2247323 1\n")
     cpu = system_cpu(tmp_path / "schedstat")
     assert cpu is not None and cpu.thread_delay_seconds() == 0.002247323
+
+
+def test_a_bounded_number_of_files_stays_open(tmp_path: Path) -> None:
+    """A pool of many threads must not take the files that the process needs for its connections."""
+    schedstat, told = tmp_path / "schedstat", list[float]()
+    schedstat.write_text("0 5000000000 1\n")
+    cpu, read, done = SystemCpu(schedstat), threading.Barrier(31), threading.Event()
+
+    def look() -> None:
+        told.append(cpu.thread_delay_seconds())
+        read.wait(20)
+        done.wait(20)
+
+    threads = [threading.Thread(target=look) for _ in range(30)]
+    for thread in threads:
+        thread.start()
+    read.wait(20)
+    links = [Path(each.path) for each in os.scandir("/proc/self/fd")]
+    kept = sum(os.path.realpath(each) == str(schedstat) for each in links)
+    done.set()
+    for thread in threads:
+        thread.join()
+    assert told == [5.0] * 30
+    assert 0 < kept <= CPU_FILES_KEPT_MAX
 
 
 def test_a_thread_that_can_open_no_file_has_no_delay(tmp_path: Path) -> None:

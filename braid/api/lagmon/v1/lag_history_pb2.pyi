@@ -142,3 +142,36 @@ class LagStep(_message.Message):
     def WhichOneof(self, oneof_group: _WhichOneofArgType__produced_per_s) -> _WhichOneofReturnType__produced_per_s | None: ...
 
 Global___LagStep: _TypeAlias = LagStep  # noqa: Y015
+
+@_typing.final
+class KeptLagStatus(_message.Message):
+    """How one replica keeps lag over time."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    IN_MEMORY_FIELD_NUMBER: _builtins.int
+    SIZE_BYTES_FIELD_NUMBER: _builtins.int
+    LIMIT_BYTES_FIELD_NUMBER: _builtins.int
+    DROPPED_FILES_FIELD_NUMBER: _builtins.int
+    in_memory: _builtins.bool
+    """No directory is set: what is kept ends with the process."""
+    size_bytes: _builtins.int
+    limit_bytes: _builtins.int
+    """What it may take; beyond it, the oldest goes."""
+    dropped_files: _builtins.int
+    """Files that went for want of room, before their time, since the replica began."""
+    def __init__(
+        self,
+        *,
+        in_memory: _builtins.bool = ...,
+        size_bytes: _builtins.int = ...,
+        limit_bytes: _builtins.int = ...,
+        dropped_files: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["dropped_files", b"dropped_files", "in_memory", b"in_memory", "limit_bytes", b"limit_bytes", "size_bytes", b"size_bytes"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___KeptLagStatus: _TypeAlias = KeptLagStatus  # noqa: Y015

@@ -198,6 +198,7 @@ class ListLagHistoryResponse(_message.Message):
     KEPT_SINCE_MS_FIELD_NUMBER: _builtins.int
     DAMAGED_FIELD_NUMBER: _builtins.int
     TROUBLE_FIELD_NUMBER: _builtins.int
+    KEPT_FIELD_NUMBER: _builtins.int
     next_page_token: _builtins.str
     time_ms: _builtins.int
     """The answering replica's wall clock, milliseconds since the epoch."""
@@ -213,6 +214,10 @@ class ListLagHistoryResponse(_message.Message):
     def histories(self) -> _containers.RepeatedCompositeFieldContainer[_lag_history_pb2.LagHistory]:
         """Sorted by group, stream, lane."""
 
+    @_builtins.property
+    def kept(self) -> _lag_history_pb2.KeptLagStatus:
+        """How the answering replica keeps rows; absent from replicas of older releases."""
+
     def __init__(
         self,
         *,
@@ -223,10 +228,11 @@ class ListLagHistoryResponse(_message.Message):
         kept_since_ms: _builtins.int = ...,
         damaged: _builtins.int = ...,
         trouble: _builtins.str = ...,
+        kept: _lag_history_pb2.KeptLagStatus | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["kept", b"kept"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["damaged", b"damaged", "histories", b"histories", "kept_since_ms", b"kept_since_ms", "next_page_token", b"next_page_token", "step_ms", b"step_ms", "time_ms", b"time_ms", "trouble", b"trouble"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["damaged", b"damaged", "histories", b"histories", "kept", b"kept", "kept_since_ms", b"kept_since_ms", "next_page_token", b"next_page_token", "step_ms", b"step_ms", "time_ms", b"time_ms", "trouble", b"trouble"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -8,6 +8,8 @@ export interface Session {
   csrf?: string;
   mesh?: string;
   sign_in: string[];
+  provider?: string;
+  problem?: Fault;
   remedy?: string;
   version: string;
 }

@@ -1,5 +1,5 @@
 // One stream: its lanes over clusters as a diagram that moves, its channels, and who reads it.
-import { useParams } from "@tanstack/react-router";
+import { Link, useParams } from "@tanstack/react-router";
 import { useMemo, type ReactElement } from "react";
 import { ActionButton } from "../actions/ActionDialog";
 import type { Alert, Channel, Cluster, Group, Lag, Stream } from "../api/documents";
@@ -29,6 +29,9 @@ export function StreamPage(): ReactElement {
   return (
     <>
       <Title name={name} parent={["/streams", "Streams"]} history={`stream/${name}`} state={stream.value ? <State state={streamState(stream.value)} /> : null}>
+        <Link to="/streams/$name/messages" params={{ name }} className="button">
+          Messages
+        </Link>
         <ActionButton verb="move" given={{ stream: name }} label="Move" />
         <ActionButton verb="replay" given={{ stream: name }} label="Replay dead letters" />
       </Title>

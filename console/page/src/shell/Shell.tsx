@@ -149,8 +149,8 @@ function Printed({ mesh }: { mesh: string }): ReactElement {
 function Who({ session }: { session: Session }): ReactElement {
   const name = session.principal || "anybody";
   const leave = async (): Promise<void> => {
-    await send("/api/session", {}, "DELETE").catch(() => null);
-    window.location.assign("/");
+    const left = await send<{ sign_out?: string } | null>("/api/session", {}, "DELETE").catch(() => null);
+    window.location.assign(left?.sign_out || "/"); // a provider signs out, too, and leads back
   };
   return (
     <details className="who not-phone">

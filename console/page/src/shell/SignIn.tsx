@@ -9,6 +9,7 @@ const LINKS: Readonly<Record<string, string>> = {
   used: "This link was used already. A link opens one session.",
   expired: "This link is over. A link is good for five minutes.",
   unknown: "The console does not know this link. It may have been started again since.",
+  unknown_login: "This sign-in was not begun in this browser, or more than ten minutes ago. Begin again.",
 };
 
 export function SignIn({ session, onSignedIn }: { session: Session; onSignedIn: () => void }): ReactElement {
@@ -23,9 +24,15 @@ export function SignIn({ session, onSignedIn }: { session: Session; onSignedIn: 
             {said}
           </p>
         ) : null}
+        {session.problem ? <Problem fault={session.problem} /> : null}
+        {session.provider !== undefined ? (
+          <a className="button primary sign-in-provider" href={providerAddress()}>
+            Sign in with {session.provider}
+          </a>
+        ) : null}
         {session.sign_in.includes("link") ? (
           <>
-            <p>On the machine whose certificate you use, print a one-time link and open it here:</p>
+            <p>{session.provider !== undefined ? "Or, on" : "On"} the machine whose certificate you use, print a one-time link and open it here:</p>
             <Command text="braid open" />
           </>
         ) : null}
@@ -35,6 +42,15 @@ export function SignIn({ session, onSignedIn }: { session: Session; onSignedIn: 
       </div>
     </main>
   );
+}
+
+/** The console's address that leads to the provider, and from there back to the page that was asked for. */
+function providerAddress(): string {
+  const { pathname, search } = window.location;
+  const params = new URLSearchParams(search);
+  params.delete("sign_in");
+  const kept = params.toString() === "" ? "" : `?${params.toString()}`;
+  return `/oidc/start?${new URLSearchParams({ to: pathname + kept }).toString()}`;
 }
 
 function TokenForm({ onSignedIn }: { onSignedIn: () => void }): ReactElement {

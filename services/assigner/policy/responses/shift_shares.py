@@ -86,7 +86,8 @@ def pressing_lanes(facts: ResponseFacts, lane: str) -> Sequence[LaneFacts]:
 def busy_lanes(facts: ResponseFacts, lane: str, shares: Values, handlers: float) -> Sequence[LaneFacts]:
     """Returns other lanes that keep more handlers busy than shares leave to them, the busiest first.
 
-    None do while handlers are idle: those are lent to the lane already.
+    None do while handlers are idle: those are lent to the lane already. Where some members do not tell their handlers,
+    it is not known whether any are.
 
     Args:
         facts: What is known of the group.
@@ -94,7 +95,7 @@ def busy_lanes(facts: ResponseFacts, lane: str, shares: Values, handlers: float)
         shares: The shares as they would be.
         handlers: How many handlers members run now.
     """
-    if handlers <= 0 or facts.busy_per_s < RESPONSE_FULL * handlers:
+    if not _full(facts, handlers):
         return ()
     found = [
         each
@@ -111,7 +112,12 @@ def _needs_more(facts: ResponseFacts, lane: str) -> bool:
     """Whether a lane keeps more handlers busy than it has by itself, and no others would be idle."""
     busy = sum(each.busy_per_s for each in facts.named(lane))
     own = part_of(lane, _values(facts.own)) * facts.handlers
-    return facts.busy_per_s >= RESPONSE_FULL * facts.handlers and busy > own
+    return _full(facts, facts.handlers) and busy > own
+
+
+def _full(facts: ResponseFacts, handlers: float) -> bool:
+    """Whether hardly any of so many handlers is idle; False where not all members tell theirs."""
+    return len(facts.members) <= facts.dividable and 0 < RESPONSE_FULL * handlers <= facts.busy_per_s
 
 
 def _running(facts: ResponseFacts, responses: Responses) -> float:

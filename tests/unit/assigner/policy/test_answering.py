@@ -82,6 +82,19 @@ def test_a_flood_that_fits_its_share_is_answered(flood: float) -> None:
     assert [each.taken for each in group.changes] == [True, False]
 
 
+def test_handlers_that_members_do_not_tell_are_not_counted() -> None:
+    """An older member's busy handlers are among all that are busy, and its idle ones are unknown."""
+    lanes = [
+        facts.LaneFacts("logs", "live", 9.0, 90, 5.0, busy_per_s=4.0),
+        facts.LaneFacts("logs", "bulk", 0.5, 9, busy_per_s=12.0),
+    ]
+    told = facts.ResponseFacts(lanes, own={"live": 1, "bulk": 3}, dividable=2, handlers=16, busy_per_s=16.0)
+    policies = AnsweringGroup(steady(LIVE), steady(CALM), (SHIFT,)).responses
+    assert [each.lane for each in shift_shares.ShiftShares().needs(told, policies)] == ["live"]
+    older = replace(told, members={name: facts.MemberFacts(name) for name in ("a", "b", "old")})
+    assert not shift_shares.ShiftShares().needs(older, policies)
+
+
 def test_a_flood_that_leaves_enough_is_not_answered() -> None:
     group = AnsweringGroup(steady(LIVE), step(48.0), (SHIFT,)).run(HOUR)
     assert not group.changes

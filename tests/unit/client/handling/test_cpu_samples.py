@@ -156,6 +156,7 @@ def test_handlers_in_threads_are_measured_even_if_they_raise() -> None:
         machine.wait(0.01)
         raise ValueError
 
+    samples.take()
     with pytest.raises(ValueError):
         samples.call(handle, item(LIVE))
     samples.take()
@@ -163,6 +164,20 @@ def test_handlers_in_threads_are_measured_even_if_they_raise() -> None:
     assert samples.process_micros == 30_000
     samples.take()
     assert samples.process_micros == 0, "since the last call"
+
+
+def test_calls_in_threads_beyond_those_asked_for_are_only_made() -> None:
+    machine, samples = made()
+    calls: list[Record] = []
+    samples.take()
+    for _ in range(CPU_SAMPLES_PER_HEARTBEAT):
+        samples.call(lambda record: machine.wait(0.01), item(LIVE))
+    for _ in range(3):
+        samples.call(calls.append, item(LIVE))
+        machine.work(9.0)
+    samples.take()
+    assert len(calls) == 3
+    assert samples.times(LIVE, 1_000).cpu == 0
 
 
 def test_delays_in_steps_and_between_them_are_told_apart() -> None:
@@ -189,6 +204,7 @@ def test_a_quota_or_own_threads_take_nothing_from_the_member() -> None:
         machine.work(0.01)
         machine.delay(0.02)
 
+    samples.take()
     samples.call(handle, item(LIVE))
     machine.cpu_seconds += 0.04  # two cores for 0.03 seconds make 0.06: 0.01 are left
     samples.take()

@@ -7,9 +7,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from braid.kernel.filters.grammar import All, Comparison, Filter, Not, Some
 from services.dlq.index.conditions import ANYTHING, condition_of
 from services.dlq.index.letter_index import DlqPartition, LetterIndex, Reading
-from services.dlq.model.filter import All, Comparison, Filter, Not, Some, matches, parse_filter
+from services.dlq.model.filter import matches, parse_filter
 from services.dlq.model.letters import Letter
 from tests.unit.dlq.letters import letter
 

@@ -6,11 +6,12 @@ from pathlib import Path
 import pytest
 
 from braid.kernel.errors import Unavailable
+from braid.kernel.filters.grammar import EVERYTHING
 from services.dlq.domain.replay import Replay
 from services.dlq.index.letter_index import DlqPartition, LetterIndex, NewestFirst, Reading
 from services.dlq.index.selection import next_batch, select_page
 from services.dlq.model.events import BatchBegun, Position, ReplaySpec
-from services.dlq.model.filter import EVERYTHING, parse_filter
+from services.dlq.model.filter import parse_filter
 from services.dlq.model.letters import Cursor, Letter, LetterPlace
 from tests.unit.dlq.letters import letter
 

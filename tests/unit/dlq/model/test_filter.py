@@ -5,20 +5,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from braid.kernel.errors import Invalid
-from braid.kernel.limits.dlq import FILTER_CHARACTERS_MAX, FILTER_DEPTH_MAX, FILTER_TERMS_MAX
-from services.dlq.model.filter import (
-    EVERYTHING,
-    NUMBER_FIELDS,
-    TEXT_FIELDS,
-    All,
-    Comparison,
-    Filter,
-    Not,
-    Some,
-    matches,
-    parse_filter,
-    unparse,
-)
+from braid.kernel.filters.grammar import EVERYTHING, All, Comparison, Filter, Not, Some, unparse
+from braid.kernel.limits.filters import FILTER_CHARACTERS_MAX, FILTER_DEPTH_MAX, FILTER_TERMS_MAX
+from services.dlq.model.filter import NUMBER_FIELDS, TEXT_FIELDS, VOCABULARY, matches, parse_filter
 from tests.unit.dlq.letters import letter
 
 LETTER = letter(
@@ -159,7 +148,7 @@ FILTERS: st.SearchStrategy[Filter] = st.recursive(COMPARISONS, nested, max_leave
 
 @given(FILTERS)
 def test_what_is_written_is_read_as_the_same(filter: Filter) -> None:
-    assert parse(unparse(filter)) == filter
+    assert parse(unparse(filter, VOCABULARY)) == filter
 
 
 @given(st.text(max_size=60) | st.text(alphabet="()=!~<>'\" errornadti.\\", max_size=40))
@@ -169,7 +158,7 @@ def test_any_text_is_read_or_refused_in_its_place(text: str) -> None:
     except Invalid as error:
         assert 1 <= int(error.metadata["column"]) <= len(text) + 1
     else:
-        assert parse(unparse(found)) == found
+        assert parse(unparse(found, VOCABULARY)) == found
 
 
 @given(FILTERS)
@@ -179,4 +168,4 @@ def test_not_is_the_opposite(filter: Filter) -> None:
 
 def test_everything_is_what_an_empty_filter_says() -> None:
     assert parse("") == EVERYTHING
-    assert unparse(EVERYTHING) == ""
+    assert unparse(EVERYTHING, VOCABULARY) == ""
