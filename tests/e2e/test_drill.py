@@ -152,7 +152,7 @@ async def under_load(endpoint: str) -> AsyncIterator[list[str]]:
 async def check_untouched(endpoint: str, carriers: Sequence[str]) -> None:
     """The application's stream stayed where it was, no client made anybody doubt a cluster, and no drill is left.
 
-    A cluster that is short of time may fail the registry's own look at it. What clients report has a verdict of its own.
+    A cluster that is short of time may fail the look of the registry itself. Reports of clients have their own verdict.
     """
     assert len({*carriers}) == 1, "an application's records moved"
     async with seen(endpoint) as mesh:
