@@ -188,7 +188,7 @@ async def repartition(mesh: Mesh) -> None:
 
 
 async def denials(mesh: Mesh) -> str:
-    """What the registry is denied on the cluster; '' for nothing."""
+    """Returns why the cluster denies the registry something; empty where it denies nothing."""
     answer = await mesh.service("registry").unary(
         "ListClusters", registry_api.ListClustersRequest(), registry_api.ListClustersResponse
     )
