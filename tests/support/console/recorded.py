@@ -182,7 +182,8 @@ class _Handler(BaseHTTPRequestHandler):
         self.end_headers()
         self._event("snapshot", self._snapshot(view, params), "k.1")
         for number, delta in enumerate(self._deltas(), 2):
-            self._event("delta", delta, f"k.{number}")
+            if "parts" in delta:  # others are a tail's
+                self._event("delta", delta, f"k.{number}")
         self.close_connection = True
 
     def _tail(self) -> None:
