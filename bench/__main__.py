@@ -24,6 +24,7 @@ BENCHMARKS: Final = (
     "commit",
     "fencing",
     "lag_decode",
+    "lag_division",
     "lag_scale",
     "placement",
     "spark",

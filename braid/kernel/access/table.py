@@ -214,6 +214,7 @@ _LAGMON: Final[Mapping[str, Row]] = {
     "WatchLag": Row(
         Action.VIEW, (Named("filter.group", GROUP), Named("filter.stream", STREAM), Named("filter.cluster", CLUSTER))
     ),
+    "ReadLagColumns": Row(Action.SERVE),
     "ListAlerts": Row(Action.VIEW, (_OF_STREAM, _OF_CLUSTER), otherwise=MESH),
     # An alert's name begins with what it is about: `stream/logs/…`.
     "GetAlert": Row(Action.VIEW, (Named("name", history=True, part=True),)),
