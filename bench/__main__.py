@@ -24,6 +24,8 @@ BENCHMARKS: Final = (
     "commit",
     "fencing",
     "lag_decode",
+    "lag_division",
+    "lag_looks",
     "lag_scale",
     "placement",
     "spark",

@@ -13,14 +13,22 @@ from services.lagmon.alerts import condition_gauges
 from services.lagmon.alerts import gauges as alert_gauges
 from services.lagmon.alerts.outlets import gauges as outlet_gauges
 from services.lagmon.pathways import gauges as pathway_gauges
-from services.lagmon.servicer import exporter_metrics, kept_metrics
+from services.lagmon.servicer import division_metrics, exporter_metrics, kept_metrics
 from services.lagmon.servicer import metrics as lag_metrics
 from services.registry.reconciler import gauges as registry_gauges
 
 # Modules that declare metrics, by the service whose replicas have them.
 _MODULES: Final = {
     "assigner": (assigner_gauges,),
-    "lagmon": (alert_gauges, condition_gauges, outlet_gauges, kept_metrics, lag_metrics, pathway_gauges),
+    "lagmon": (
+        alert_gauges,
+        condition_gauges,
+        outlet_gauges,
+        division_metrics,
+        kept_metrics,
+        lag_metrics,
+        pathway_gauges,
+    ),
     "registry": (registry_gauges,),
 }
 MODULES: Final[tuple[ModuleType, ...]] = (

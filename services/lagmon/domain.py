@@ -17,6 +17,7 @@ from services.lagmon.columns.lags import LagColumns, Lags
 from services.lagmon.columns.pairs import PairFacts, pair_facts
 from services.lagmon.columns.progress import Kind, PairName, ProgressColumns
 from services.lagmon.columns.readings import may_want_probe, read_rows, stale_rows
+from services.lagmon.model.lag import Source
 from services.lagmon.model.mesh_view import Channel, MeshView
 from services.lagmon.policy import Now
 
@@ -130,6 +131,27 @@ class ClusterModel:
         """Notes where logs ended at that time."""
         self.ends.observe(ends, at)
 
+    def recall(self, shown: LagColumns, now: Now) -> None:
+        """Takes from another reading of the cluster when records were written that groups without envelopes lag behind.
+
+        This model did not see the ends of logs then, and would know these ages as lower bounds alone.
+        """
+        lags = shown.lags
+        weak = (lags.source == Source.ESTIMATE) | (lags.source == Source.UNKNOWN)
+        rows = np.flatnonzero(weak & (lags.records > 0) & (lags.seconds > 0) & (lags.committed >= 0))
+        found: dict[int, list[tuple[int, float]]] = {}
+        for row in rows[:LAG_COLUMN_ROWS].tolist():
+            log = self.ends.logs.get(TopicPartition(shown.keys[lags.pair[row]].topic, int(lags.partition[row])))
+            if log is not None and not lags.metadata[row]:
+                offset, at = int(lags.committed[row]), now.elapsed - float(lags.seconds[row])
+                # An estimate lies between two observations, a lower bound before the first.
+                estimated = [(offset, at)] if lags.source[row] == Source.ESTIMATE else []
+                found.setdefault(log, []).extend([*estimated, (offset + 1, at)])
+        for log, samples in found.items():
+            samples.sort()
+            times = np.maximum.accumulate([at for _, at in samples]).tolist()
+            self.ends.recall(log, [(end, at) for (end, _), at in zip(samples, times, strict=True)])
+
     def observe_starts(self, starts: Mapping[TopicPartition, int]) -> None:
         """Notes where logs start."""
         self.ends.observe_starts(starts)
@@ -162,9 +184,9 @@ class ClusterModel:
         return self._wanted
 
     def slices(self) -> Iterator[_Ints]:
-        """Yields the rows that are known now, in parts small enough to be computed at once."""
+        """Yields the rows that are known now, in parts small enough to be computed at once; at least one, if empty."""
         rows = self.progress.rows()
-        return (rows[at : at + LAG_COLUMN_ROWS] for at in range(0, len(rows), LAG_COLUMN_ROWS))
+        return (rows[at : at + LAG_COLUMN_ROWS] for at in range(0, max(1, len(rows)), LAG_COLUMN_ROWS))
 
     def probes_due(self, rows: _Ints, view: MeshView, now: Now) -> dict[TopicPartition, int]:
         """Returns undone offsets whose records must be read for their time, at most one for each partition."""

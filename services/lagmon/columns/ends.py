@@ -104,6 +104,28 @@ class EndColumns:
         rows, values = self._known(starts)
         self.starts[rows] = values
 
+    def recall(self, log: int, samples: Sequence[tuple[int, float]]) -> None:
+        """Adds earlier observations of a log before its own: ends and when each was seen, neither of which may fall."""
+        count = int(self._counts[log])
+        if not count:
+            return
+        first_end, first_at = int(self._sample_ends[log, 0]), float(self._firsts[log, 0])
+        earlier = [(end, at) for end, at in samples if end < first_end and at <= first_at]
+        earlier = earlier[: LAG_END_SAMPLES_MAX - count]
+        added = len(earlier)
+        if not added:
+            return
+        for column in (self._sample_ends, self._firsts, self._lasts):
+            column[log, added : added + count] = column[log, :count].copy()
+        self._sample_ends[log, :added] = [end for end, _ in earlier]
+        self._firsts[log, :added] = self._lasts[log, :added] = [at for _, at in earlier]
+        self._counts[log] = count + added
+
+    @property
+    def unseen(self) -> int:
+        """How many logs have no observed end."""
+        return int(np.isnan(self.seen_at[list(self.logs.values())]).sum())
+
     def written(self, logs: _Ints, offsets: _Ints) -> Written:
         """Returns when offsets were written, each in the log of that number, as `LogEnds` does for one."""
         counts = self._counts[logs]

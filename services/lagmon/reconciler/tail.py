@@ -18,6 +18,7 @@ from braid.kernel.limits.lagmon.sampling import (
     LAG_FETCH_BYTES,
     LAG_FETCH_RECORDS,
     LAG_QUIET_SECONDS,
+    LAG_STALE_SECONDS,
     LAG_TOPICS_SECONDS,
 )
 from braid.kernel.ports import (
@@ -65,6 +66,7 @@ class OffsetTail:
         self._answered_ms = 0  # the wall clock when the cluster last described the log
         self._moved_at = 0.0
         self._noted = 0
+        self.read_at = LONG_AGO  # when the log last answered
 
     async def run(self) -> None:
         """Tails until cancelled."""
@@ -96,7 +98,7 @@ class OffsetTail:
         for number in range(topic.partitions):
             self._model.forget(number)
         self._positions, self._epochs = dict(starts), {}
-        self._moved_at = self._host.clock.elapsed()
+        self._moved_at = self.read_at = self._host.clock.elapsed()
         self._model.catching_up = True
         known = await self._restore(saved) if saved is not None else {}
         fetcher.assign(self._positions, known=known)
@@ -147,7 +149,7 @@ class OffsetTail:
             topic = (await admin.describe_topics([OFFSETS_TOPIC])).get(OFFSETS_TOPIC)
             if topic is not None and topic.partitions:
                 return topic
-            self._model.catching_up = False
+            self._model.catching_up, self.read_at = False, self._host.clock.elapsed()
             await self._host.clock.sleep(FETCH_WAIT_SECONDS)
 
     async def _is_other(self, admin: KafkaAdmin, known: TopicDescription) -> bool:
@@ -171,6 +173,7 @@ class OffsetTail:
         for each in fetched:
             self._take(each)
         self._took()
+        await self._catch_up_after_a_pause(admin)
         self._look_whether_caught_up(bool(fetched))
         self._tell_damage()
         await self._host.clock.sleep(0)  # what is in hand comes without waiting: calls get their turn
@@ -184,6 +187,17 @@ class OffsetTail:
             self._model.take(number, self.table.take(number, part), heard_at)
         self._positions[fetched.partition] = fetched.next_offset
         self._epochs[fetched.partition] = max(fetched.leader_epoch, self._epochs.get(fetched.partition, -1))
+
+    async def _catch_up_after_a_pause(self, admin: KafkaAdmin) -> None:
+        """Counts as catching up after a pause of the process or the cluster, until what came meanwhile is read."""
+        clock = self._host.clock
+        if clock.elapsed() - self.read_at > LAG_STALE_SECONDS:
+            try:
+                self._targets = dict(await admin.offsets_at(dict.fromkeys(self._positions, OffsetAt.LATEST)))
+            except ClusterUnavailable:
+                return  # it is asked again when the log next answers; until then nobody takes this reading for good
+            self._model.catching_up, self._moved_at = True, clock.elapsed()
+        self.read_at = clock.elapsed()
 
     def _look_whether_caught_up(self, moved: bool) -> None:
         now = self._host.clock.elapsed()

@@ -1,17 +1,26 @@
-"""One tail and one end watch for each cluster of the registry, and the table of lag that answers requests."""
+"""One tail and one end watch for each cluster that this replica reads, and the table of lag that answers requests.
+
+Clusters are divided between replicas (`division`). Rows of all others come from the replicas that read them.
+"""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from braid.kafka.offset_log.table import OffsetCounts
+from braid.kernel.limits.lagmon.division import LAG_PEER_SECONDS, LAG_RECALL_SECONDS
 from braid.kernel.limits.lagmon.sampling import LAG_TABLE_SECONDS
 from braid.kernel.ports import Kafka, Task
 from braid.runtime.replica import Replica
 from services.lagmon.alerts.decisions.evaluation import Look
 from services.lagmon.columns.lags import LagColumns, LagRows
+from services.lagmon.division.owners import Division, divide
+from services.lagmon.division.reading import ReadingRule
+from services.lagmon.division.standing import Standing, chosen, looked_at
 from services.lagmon.domain import ClusterModel
+from services.lagmon.exchange.peers import LagPeers
+from services.lagmon.exchange.requests import OwnReading, OwnReadings
 from services.lagmon.kept.files import Files
 from services.lagmon.model.mesh_view import ClusterPlace
 from services.lagmon.peers import Peers
@@ -30,6 +39,7 @@ class Table(NamedTuple):
         rows: Rows of single partitions of channels, in no order: what alerts and kept lag are about.
         now: The instant.
         catching_up: Clusters whose offsets were not read to their end yet.
+        own: What this replica reads by itself.
     """
 
     clusters: Sequence[LagColumns]
@@ -37,6 +47,7 @@ class Table(NamedTuple):
     rows: LagRows
     now: Now
     catching_up: Sequence[str]
+    own: OwnReadings
 
 
 @dataclass(slots=True)
@@ -45,12 +56,12 @@ class _Followed:
     model: ClusterModel
     tail: OffsetTail
     ends: EndWatch
-    checkpoints: Checkpoints | None
     tasks: Sequence[Task]
+    recalls_until: float
 
 
 class Clusters:
-    """Every cluster the registry knows, followed by this replica, leading or not."""
+    """Every cluster the registry knows: some are read by this replica, leading or not, the others by its peers."""
 
     def __init__(self, replica: Replica, kafka: Kafka, files: Files | None = None) -> None:
         """Follows nothing yet; `files` keep checkpoints of offsets."""
@@ -58,17 +69,23 @@ class Clusters:
         self._files = files
         self._kafka = kafka
         self._peers = Peers(replica.host, replica.client("registry"), replica.client("assigner"), self._heard)
+        self.readers = LagPeers(replica, self._divide)
+        self._rule = ReadingRule(replica.instance)
+        self._division = divide((), (replica.instance,))
         self._followed: dict[str, _Followed] = {}
+        self._checkpoints: dict[str, Checkpoints] = {}  # of clusters that are or were followed
         self._table: Table | None = None
         self._computing = asyncio.Lock()
 
     async def run(self) -> None:
         """Follows until cancelled."""
+        readers = self._replica.host.tasks.spawn(self.readers.run(), "other lag monitors")
         try:
             await self._peers.run()
         finally:
+            readers.cancel()
             for name in list(self._followed):
-                self._leave(name)
+                self._leave(name, "this replica stops")
 
     async def table(self, age_seconds: float = LAG_TABLE_SECONDS) -> Table:
         """Returns the present lag, at most so old, computed in slices so that other tasks get their turn."""
@@ -83,21 +100,13 @@ class Clusters:
         """Returns a table for the rules of alerts."""
         return Look(table.rows, not table.catching_up and self._peers.view.groups is not None)
 
-    async def _compute(self) -> Table:
-        clock = self._replica.host.clock
-        view, now = self._peers.view, Now(clock.elapsed(), clock.now_ms())
-        found: list[LagColumns] = []
-        for followed in list(self._followed.values()):
-            model = followed.model
-            model.register(view)
-            facts, parts = model.facts(view), []
-            for rows in model.slices():
-                parts.append(model.lags(rows, facts, now))
-                await clock.sleep(0)
-            if parts:
-                found.append(LagColumns.of(facts.keys, parts))
-        channels = [each.of_streams() for each in found]
-        return Table(found, channels, LagRows(channels), now, self._catching_up())
+    async def own(self) -> OwnReadings:
+        """Returns what this replica reads by itself, for its peers."""
+        return (await self.table(LAG_PEER_SECONDS)).own
+
+    def reads(self) -> Mapping[str, bool]:
+        """Says of each cluster whether this replica reads it."""
+        return {name: name in self._followed for name in self._peers.view.clusters}
 
     def counts(self) -> dict[str, OffsetCounts]:
         """Counts the records of the offset logs by outcome, for each cluster."""
@@ -111,39 +120,122 @@ class Clusters:
         """Counts commits of groups and partitions beyond the bound of one cluster's model."""
         return sum(followed.model.left_out for followed in self._followed.values())
 
-    def _catching_up(self) -> list[str]:
-        unknown = self._peers.view.clusters.keys() - self._followed.keys()
-        behind = {name for name, followed in self._followed.items() if followed.model.catching_up}
-        return sorted(behind | unknown)
+    # --- the table
+
+    async def _compute(self) -> Table:
+        clock = self._replica.host.clock
+        view, now = self._peers.view, Now(clock.elapsed(), clock.now_ms())
+        own: dict[str, OwnReading] = {}
+        for name, followed in list(self._followed.items()):
+            model = followed.model
+            model.register(view)
+            self._recall(name, followed, now)
+            facts, parts = model.facts(view), []
+            for rows in model.slices():
+                parts.append(model.lags(rows, facts, now))
+                await clock.sleep(0)
+            columns = LagColumns.of(facts.keys, parts)
+            standing = Standing(not model.catching_up, followed.tail.read_at, looked_at(columns.lags, now))
+            own[name] = OwnReading(followed.place, columns, standing)
+        found, catching_up = self._together(view.clusters, own, now)
+        channels = [each.of_streams() for each in found]
+        return Table(found, channels, LagRows(channels), now, catching_up, OwnReadings(now, own))
+
+    def _recall(self, name: str, followed: _Followed, now: Now) -> None:
+        """Takes from a peer's reading what this replica was too late to see, until it has seen all logs."""
+        if followed.recalls_until < now.elapsed or followed.model.catching_up:
+            return
+        for view in self.readers.views(name):
+            if view.reading.place == followed.place and view.reading.caught_up:
+                followed.model.recall(view.columns(now), now)
+                if not followed.model.ends.unseen:
+                    followed.recalls_until = now.elapsed
+                return
+
+    def _together(
+        self, clusters: Mapping[str, ClusterPlace], own: Mapping[str, OwnReading], now: Now
+    ) -> tuple[list[LagColumns], list[str]]:
+        """Returns the rows of all clusters, each from the reading that answers, and the clusters with missing rows."""
+        found, catching_up = list[LagColumns](), list[str]()
+        for name, place in clusters.items():
+            mine = own.get(name)
+            views = [view for view in self.readers.views(name) if view.reading.place == place]
+            standings = [*([mine.standing] if mine else []), *(view.standing for view in views)]
+            if not standings:
+                catching_up.append(name)
+                continue
+            best = chosen(standings, now.elapsed)
+            if mine is not None and best == 0:
+                columns = mine.columns
+                if mine.standing.good(now.elapsed):
+                    self.readers.forget(name)
+            else:
+                columns = views[best - bool(mine)].columns(now)
+            if len(columns):
+                found.append(columns)
+            if not standings[best].caught_up:
+                catching_up.append(name)
+        return found, sorted(catching_up)
+
+    # --- which clusters are read
 
     def _heard(self) -> None:
         view = self._peers.view
-        for name, followed in list(self._followed.items()):
-            if view.clusters.get(name) != followed.place:
-                self._leave(name)
-            if name not in view.clusters and followed.checkpoints is not None:
-                tasks = self._replica.host.tasks
-                tasks.spawn(tasks.run_blocking(followed.checkpoints.remove), f"checkpoint {name}")
-        for name, place in view.clusters.items():
-            if name not in self._followed:
-                self._follow(name, place)
+        tasks = self._replica.host.tasks
+        self.readers.keep_only(view.clusters)
+        for name in self._checkpoints.keys() - view.clusters.keys():
+            tasks.spawn(tasks.run_blocking(self._checkpoints.pop(name).remove), f"checkpoint {name}")
+        self._divide()
         for followed in self._followed.values():
             followed.model.register(view)
             followed.ends.wake()
+
+    def _divide(self) -> None:
+        """Begins and ends to read clusters, by who else reads them well."""
+        clusters = self._peers.view.clusters
+        for name in [each for each, followed in self._followed.items() if clusters.get(each) != followed.place]:
+            self._leave(name, "it is gone, or elsewhere")
+        if not self.readers.looked:
+            return
+        now, members = self._replica.host.clock.elapsed(), self.readers.members
+        shown = {
+            instance: {
+                name: view.standing.good(now)
+                for name, view in peer.views.items()
+                if view.reading.place == clusters.get(name)
+            }
+            for instance, peer in members.items()
+        }
+        wanted = self._rule.decide(now, self._divided(clusters, members), shown, self._followed)
+        for name in self._followed.keys() - wanted:
+            self._leave(name, "another replica reads it")
+        for name in sorted(wanted - self._followed.keys()):
+            self._follow(name, clusters[name])
+
+    def _divided(self, clusters: Collection[str], members: Collection[str]) -> Division:
+        everybody = frozenset({*members, self._replica.instance})
+        if (everybody, clusters) != (self._division.members, self._division.ranks.keys()):
+            self._division = divide(clusters, everybody)
+            self._replica.log.info("clusters are divided", members=len(everybody), clusters=len(clusters))
+        return self._division
 
     def _follow(self, name: str, place: ClusterPlace) -> None:
         host, log = self._replica.host, self._replica.log.bind(cluster=name)
         cluster = self._kafka.cluster(place.bootstrap, place.security_profile)
         model = ClusterModel(name)
+        model.register(self._peers.view)
         ends = EndWatch(host, cluster, model, lambda: self._peers.view)
-        checkpoints = Checkpoints(host, self._files, name, log) if self._files is not None else None
+        checkpoints = None
+        if self._files is not None:
+            checkpoints = self._checkpoints[name] = Checkpoints(host, self._files, name, log)
         tail = OffsetTail(host, cluster, model, ends.wake, log, checkpoints)
         tasks = [host.tasks.spawn(tail.run(), f"offsets {name}"), host.tasks.spawn(ends.run(), f"ends {name}")]
-        self._followed[name] = _Followed(place, model, tail, ends, checkpoints, tasks)
+        until = host.clock.elapsed() + LAG_RECALL_SECONDS
+        self._followed[name] = _Followed(place, model, tail, ends, tasks, until)
         log.info("following a cluster's offsets")
 
-    def _leave(self, name: str) -> None:
+    def _leave(self, name: str, why: str) -> None:
         followed = self._followed.pop(name)
         for task in followed.tasks:
             task.cancel()
-        self._replica.log.info("a cluster is gone", cluster=name)
+        self._replica.log.info("a cluster's offsets are not followed any more", cluster=name, why=why)

@@ -1,6 +1,6 @@
 """The lag monitor as the runtime runs it, and its answers about lag.
 
-Every replica follows every cluster and answers alone; the leader decides about alerts.
+Replicas divide clusters between them, and each answers for all; the leader decides about alerts.
 """
 
 import sys
@@ -13,6 +13,7 @@ from braid.api.lagmon.v1 import lagmon_service_pb2 as api
 from braid.kernel.errors import Invalid, Unavailable
 from braid.kernel.limits.lagmon.kept_lag import KEPT_LAG_BYTES
 from braid.kernel.limits.lagmon.sampling import (
+    LAG_LOOK_PAUSE_SECONDS_MAX,
     LAG_METRICS_ROWS_MAX,
     LAG_METRICS_SECONDS,
     LAG_PAUSE_FACTOR,
@@ -36,6 +37,7 @@ from services.lagmon.alerts.requests import AlertRequests
 from services.lagmon.alerts.watch import AlertWatch
 from services.lagmon.codec import LAG_TOKENS, gone_message, lag_message, read_detail, read_filter
 from services.lagmon.columns.pages import first_rows, page_of
+from services.lagmon.exchange.requests import SharedLag
 from services.lagmon.kept.files import Files
 from services.lagmon.kept.keeper import Keeper
 from services.lagmon.kept.rows import SeriesKey
@@ -43,6 +45,7 @@ from services.lagmon.kept.trends import Trend
 from services.lagmon.model.lag import Detail, LagRow, RowKey, aged, changes
 from services.lagmon.pathways.requests import PathwayRequests
 from services.lagmon.reconciler.term import Clusters
+from services.lagmon.servicer.division_metrics import DivisionGauges
 from services.lagmon.servicer.exporter_metrics import Exporter
 from services.lagmon.servicer.history import HistoryReads
 from services.lagmon.servicer.kept_metrics import KeptGauges
@@ -94,6 +97,7 @@ class Lagmon:
         outlets = self._outlets = AlertOutlets(replica, self._outgoing)
         alerts = AlertRequests(replica, watch, outlets, self._outgoing.runbooks)
         pathways = PathwayRequests(replica)
+        shared = SharedLag(replica.host, clusters.own, clusters.readers.asked_by)
         return RpcService(
             name=service_path(self.name),
             unary={
@@ -107,7 +111,10 @@ class Lagmon:
                 method_path(self.name, "DeleteSilence"): unary(api.DeleteSilenceRequest, alerts.delete_silence),
                 method_path(self.name, "ExportAlertRules"): unary(api.ExportAlertRulesRequest, alerts.export_rules),
             },
-            server_stream={method_path(self.name, "WatchLag"): server_stream(api.WatchLagRequest, reads.watch_lag)},
+            server_stream={
+                method_path(self.name, "WatchLag"): server_stream(api.WatchLagRequest, reads.watch_lag),
+                method_path(self.name, "ReadLagColumns"): server_stream(api.ReadLagColumnsRequest, shared.read),
+            },
             duplex={},
         )
 
@@ -122,7 +129,7 @@ class Lagmon:
             sending.cancel()
 
     async def follow(self, replica: Replica) -> None:
-        """Follows every cluster, leading or not, keeps lag over time, and keeps the gauges."""
+        """Reads its share of clusters, leading or not, takes the others' rows, keeps lag over time, and the gauges."""
         if self._clusters is None or self._alerts is None or self._keeper is None:
             raise Unavailable("the lag monitor does not serve yet")
         spawn = replica.host.tasks.spawn
@@ -139,7 +146,7 @@ class Lagmon:
 
     async def _measure(self, replica: Replica, clusters: Clusters, alerts: AlertWatch, keeper: Keeper) -> None:
         gauges, kept = Gauges(replica.metrics, self._exporters), KeptGauges(replica.metrics)
-        conditions = ConditionGauges(replica.metrics)
+        conditions, division = ConditionGauges(replica.metrics), DivisionGauges(replica.metrics)
         clock = replica.host.clock
         while True:
             began = clock.elapsed()
@@ -147,11 +154,13 @@ class Lagmon:
             channels = first_rows(table.channels, Detail.CHANNEL, LAG_METRICS_ROWS_MAX)
             partitions = first_rows(table.clusters, Detail.PARTITION, LAG_METRICS_ROWS_MAX)
             gauges.show(channels, partitions, clusters.left_out())
-            alerts.take(clusters.look(table))
-            conditions.show((*open_keys(alerts.state), *(each.key for each in alerts.pending())), alerts.facts)
+            await alerts.take(clusters.look(table))
+            conditions.show((*open_keys(alerts.state), *alerts.pending_keys()), alerts.facts)
             gauges.show_counts(clusters.counts(), clusters.probes())
+            division.show(clusters.reads(), 1 + len(clusters.readers.members))
             kept.show(keeper)
-            await clock.sleep(max(LAG_METRICS_SECONDS, (clock.elapsed() - began) * LAG_PAUSE_FACTOR))
+            pause = min((clock.elapsed() - began) * LAG_PAUSE_FACTOR, LAG_LOOK_PAUSE_SECONDS_MAX)
+            await clock.sleep(max(LAG_METRICS_SECONDS, pause))
 
 
 class Reads:

@@ -53,7 +53,8 @@ def browser() -> Iterator[Browser]:
 def visit(started: Browser, server: RecordedServer, theme: Theme = "light", size: str = "desk") -> Iterator[Page]:
     """A page that fails the test if it logs an error, breaks, or asks another host for anything."""
     width, height = SIZES[size]
-    context = started.new_context(viewport={"width": width, "height": height}, color_scheme=theme)
+    # Without a language in its environment Chromium calls its own one by a tag that `Intl` refuses.
+    context = started.new_context(viewport={"width": width, "height": height}, color_scheme=theme, locale="en-US")
     page = context.new_page()
     faults: list[str] = []
     page.on("console", lambda message: faults.append(message.text) if message.type == "error" else None)

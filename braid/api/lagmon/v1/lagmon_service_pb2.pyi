@@ -4,6 +4,7 @@ isort:skip_file
 """
 
 from braid.api.lagmon.v1 import alert_pb2 as _alert_pb2
+from braid.api.lagmon.v1 import lag_columns_pb2 as _lag_columns_pb2
 from braid.api.lagmon.v1 import lag_history_pb2 as _lag_history_pb2
 from braid.api.lagmon.v1 import lag_pb2 as _lag_pb2
 from braid.api.lagmon.v1 import pathway_pb2 as _pathway_pb2
@@ -631,3 +632,89 @@ class ExportAlertRulesResponse(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___ExportAlertRulesResponse: _TypeAlias = ExportAlertRulesResponse  # noqa: Y015
+
+@_typing.final
+class ReadLagColumnsRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    @_typing.final
+    class VersionsEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _builtins.int
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _builtins.int = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+    INSTANCE_FIELD_NUMBER: _builtins.int
+    LIFE_FIELD_NUMBER: _builtins.int
+    VERSIONS_FIELD_NUMBER: _builtins.int
+    instance: _builtins.str
+    """Names the asking replica, which may be new to the answering one."""
+    life: _builtins.str
+    """The life of the answering replica from which the asker has rows; empty for none."""
+    @_builtins.property
+    def versions(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]:
+        """What the asker has from it, by cluster."""
+
+    def __init__(
+        self,
+        *,
+        instance: _builtins.str = ...,
+        life: _builtins.str = ...,
+        versions: _abc.Mapping[_builtins.str, _builtins.int] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["instance", b"instance", "life", b"life", "versions", b"versions"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ReadLagColumnsRequest: _TypeAlias = ReadLagColumnsRequest  # noqa: Y015
+
+@_typing.final
+class ReadLagColumnsResponse(_message.Message):
+    """The first answer has readings; further ones have rows, or parts of them."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    LIFE_FIELD_NUMBER: _builtins.int
+    NOW_MS_FIELD_NUMBER: _builtins.int
+    READINGS_FIELD_NUMBER: _builtins.int
+    ROWS_FIELD_NUMBER: _builtins.int
+    life: _builtins.str
+    """Names one life of the answering process: versions of another mean nothing."""
+    now_ms: _builtins.int
+    """The answering replica's clock that never steps, milliseconds, while it answers."""
+    @_builtins.property
+    def readings(self) -> _containers.RepeatedCompositeFieldContainer[_lag_columns_pb2.LagReading]:
+        """Every cluster that it reads."""
+
+    @_builtins.property
+    def rows(self) -> _lag_columns_pb2.LagRows: ...
+    def __init__(
+        self,
+        *,
+        life: _builtins.str = ...,
+        now_ms: _builtins.int = ...,
+        readings: _abc.Iterable[_lag_columns_pb2.LagReading] | None = ...,
+        rows: _lag_columns_pb2.LagRows | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["rows", b"rows"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["life", b"life", "now_ms", b"now_ms", "readings", b"readings", "rows", b"rows"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ReadLagColumnsResponse: _TypeAlias = ReadLagColumnsResponse  # noqa: Y015

@@ -46,7 +46,8 @@ function columns(chosen: string, onChoose: (key: string) => void): CellColumn<Ra
       label: "Value",
       text: (row) => shownText(row.value_shown),
       cell: (row) => (
-        <button type="button" className={`link${row.key === chosen ? " chosen" : ""}`} aria-expanded={row.key === chosen} aria-label={`${placeText(row)}: ${shownText(row.value_shown).slice(0, 120) || "no value"}`} onClick={() => onChoose(row.key)}>
+        <button type="button" className={`link${row.key === chosen ? " chosen" : ""}`} aria-expanded={row.key === chosen} onClick={() => onChoose(row.key)}>
+          <span className="visually-hidden">{placeText(row)}: </span>
           <Text shown={row.value_shown} bytes={row.value_bytes} />
         </button>
       ),

@@ -1,0 +1,1 @@
+"""Lag monitors ask each other for the lag of the clusters that they read."""
