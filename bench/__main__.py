@@ -25,6 +25,7 @@ BENCHMARKS: Final = (
     "fencing",
     "lag_decode",
     "lag_division",
+    "lag_looks",
     "lag_scale",
     "placement",
     "spark",

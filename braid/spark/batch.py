@@ -19,7 +19,7 @@ from braid.client.reading.range_reader import offsets_of
 from braid.kernel.errors import ClusterUnavailable, Invalid, OffsetOutOfRange
 from braid.kernel.ids import ChannelId, LeaseId
 from braid.kernel.limits.planning import SPARK_WAIT_NOTICE_SECONDS
-from braid.kernel.ports import OffsetAt, TopicPartition
+from braid.kernel.ports import NO_TRACE, OffsetAt, TopicPartition, TraceContext
 from braid.spark.limits import SPARK_PLAN_RETRY_SECONDS
 from braid.spark.options import Position, ReadOptions
 from braid.spark.plan import LogRange, split
@@ -31,9 +31,17 @@ _LOG_END, _LOG_START = -1, -2  # as in the JSON of Spark's Kafka source
 
 
 class RangePartition(InputPartition):
-    """One task: the ranges it reads, one after another."""
+    """One task: the ranges it reads, one after another.
+
+    Attributes:
+        trace: The span of its batch, where that has one.
+    """
 
     value: tuple[LogRange, ...]
+
+    def __init__(self, value: tuple[LogRange, ...], trace: TraceContext = NO_TRACE) -> None:
+        super().__init__(value)
+        self.trace = trace
 
 
 class BatchReader(DataSourceReader):

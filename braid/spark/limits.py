@@ -13,3 +13,5 @@ SPARK_RETIRED_LOOK_SECONDS: Final = 60.0  # between two looks for channels a che
 SPARK_SKIP_SPANS_MAX: Final = 64  # done ranges kept with a batch; with more of them, rows are repeated
 SPARK_WRITE_RECORDS: Final = 2_000  # records sent and not acknowledged by one writing task
 SPARK_PLAN_RETRY_SECONDS: Final = 1.0  # between attempts to reach a registry or cluster that planning needs
+SPARK_PATHWAYS_MAX: Final = 4  # queries whose pathways one Python worker reports; the one used longest ago is closed
+SPARK_PATHWAY_RETRY_SECONDS: Final = 10.0  # between attempts to reach a mesh for reports: as often as one is made

@@ -34,7 +34,7 @@ _READ: Final = (
     *("startingOffsets", "startingTimestamp"),
 )
 _BATCH: Final = (*_MESH, *_READ, "endingOffsets", "endingTimestamp", "group")
-_STREAM: Final = (*_MESH, *_READ, "group", "maxOffsetsPerTrigger", "leaseSeconds", "ownership")
+_STREAM: Final = (*_MESH, *_READ, "group", "maxOffsetsPerTrigger", "leaseSeconds", "ownership", "pathways")
 _WRITE: Final = (*_MESH, "lane", "compression", "deliveryTimeoutSeconds")
 _SPARKS_OWN: Final = frozenset({"path", "checkpointlocation", "queryname", "outputmode", "mergeschema"})
 _ASYNCHRONOUS: Final = "asyncProgressTrackingEnabled"
@@ -85,6 +85,7 @@ class ReadOptions:
         include_headers: Whether the column `headers` is filled.
         cluster_wait_seconds: How long a task waits for a cluster that is away.
         lease_seconds: A planner that is not heard of for so long loses its leases.
+        pathways: The name under which a streaming read follows pathways of records; empty where it does not.
     """
 
     mesh: MeshOptions
@@ -99,6 +100,7 @@ class ReadOptions:
     include_headers: bool = False
     cluster_wait_seconds: float = SPARK_CLUSTER_WAIT_SECONDS
     lease_seconds: float = LEASE_MS_DEFAULT / 1000
+    pathways: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,6 +168,7 @@ def stream_options(options: Mapping[str, str]) -> ReadOptions:
         start=start,
         max_offsets_per_trigger=given.whole("maxOffsetsPerTrigger"),
         lease_seconds=lease_seconds,
+        pathways=given.name("pathways", "the application's name") if given.text("pathways", "") else "",
         min_partitions=given.whole("minPartitions"),
         fail_on_data_loss=given.flag("failOnDataLoss", True),
         include_headers=given.flag("includeHeaders", False),

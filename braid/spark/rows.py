@@ -159,10 +159,13 @@ class RowBuilder:
 
     def build_columns(self, parts: Sequence[RecordColumns]) -> pa.RecordBatch:
         """Builds rows like `build`, without headers, from columns with `column_headers`."""
+        return self.build_wanted([self.wanted(part) for part in parts])
+
+    def build_wanted(self, parts: Sequence[RecordColumns]) -> pa.RecordBatch:
+        """Builds rows of all records of such columns."""
         schema = arrow_schema()
         if not parts:
             return pa.RecordBatch.from_pylist([], schema=schema)
-        parts = [self._wanted(part) for part in parts]
         times = [ingestion_times(part, part.headers[0]) for part in parts]
         columns = [
             *self._repeated(sum(map(len, parts))),
@@ -177,8 +180,8 @@ class RowBuilder:
         ]
         return pa.RecordBatch.from_arrays(columns, schema=schema)
 
-    def _wanted(self, part: RecordColumns) -> RecordColumns:
-        """Returns which records are not done, not another group's, and chosen."""
+    def wanted(self, part: RecordColumns) -> RecordColumns:
+        """Returns the records that become rows: not done, not another group's, and chosen."""
         if self._skip:
             done = np.zeros(len(part), np.bool_)
             for start, end in self._skip:

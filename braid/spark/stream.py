@@ -44,6 +44,7 @@ from braid.spark.loop import process_loop
 from braid.spark.options import UNNAMED, ReadOptions
 from braid.spark.plan import LogRange, gather, split
 from braid.spark.positions import Json, LeaseBatch, Positions
+from braid.spark.spans import BatchSpans, flush_spans
 from braid.spark.worker import read_ranges
 
 _log = logging.getLogger("braid.spark")
@@ -85,12 +86,16 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if begun == ended:
             return []
         wanted = self._options.min_partitions
-        ranges = split(process_loop().call(_planner(self._options).ranges(ended)), wanted)
-        return [RangePartition(task) for task in gather(ranges, 0 if wanted else SPARK_TASK_ROWS_MIN)]
+        planner = _planner(self._options)
+        ranges = split(process_loop().call(planner.ranges(ended)), wanted)
+        trace = planner.spans.begin(ranges)
+        return [RangePartition(task, trace) for task in gather(ranges, 0 if wanted else SPARK_TASK_ROWS_MIN)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yields the rows of one task; runs in a worker."""
-        return read_ranges(self._options, partition.value if isinstance(partition, RangePartition) else ())
+        if not isinstance(partition, RangePartition):
+            return read_ranges(self._options, ())
+        return read_ranges(self._options, partition.value, partition.trace)
 
     def commit(self, end: Mapping[str, object]) -> None:
         """Marks everything up to `end` as done."""
@@ -108,7 +113,11 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
 
 class Planner:
-    """The query's member of the group, which plans its batches. Its methods run on the process's loop."""
+    """The query's member of the group, which plans its batches. Its methods run on the process's loop.
+
+    Attributes:
+        spans: Of its batches.
+    """
 
     def __init__(self, options: ReadOptions) -> None:
         self._options = options
@@ -121,6 +130,7 @@ class Planner:
         self._dropped: dict[LeaseId, LeaseBatch] = {}  # what checkpoints say of logs that are no more
         self._missing: set[ChannelId] = set()
         self._looked_at = float("-inf")
+        self.spans = BatchSpans(options)
 
     def serves(self, options: ReadOptions) -> bool:
         """Whether the planner was made for these options."""
@@ -139,6 +149,7 @@ class Planner:
         )
         session = await self._opened(begun)
         session.done(begun.done)
+        self.spans.end(done=True)
         session.withdraw()
         begun = begun.without(await self._retired(begun))
         offers = await self._offers(session, begun)
@@ -161,6 +172,7 @@ class Planner:
         session = await self._opened(end)
         session.done(end.done)
         session.check()
+        self.spans.end(done=True)
 
     async def fix_ends(self) -> None:
         """Plans nothing in this run beyond the present ends, or of leases that come later."""
@@ -228,6 +240,7 @@ class Planner:
 
     async def close(self) -> None:
         """Commits what is done and gives the leases back."""
+        self.spans.end(done=False)
         session, self._session = self._session, None
         mesh, self._mesh = self._mesh, None
         if session is not None:
@@ -350,6 +363,8 @@ def _close() -> None:
             closing.result(SPARK_CLOSE_SECONDS)
         except TimeoutError:
             _log.warning("leases could not be given back in time; they will run out")
+    if planners:
+        flush_spans()
 
 
 def member_client_id(client_id: str, host: Host) -> str:

@@ -18,38 +18,49 @@ from braid.client.mesh import connect
 from braid.client.planning.quarantine import quarantine
 from braid.client.reading.range_reader import Bounds, RangeColumns, RangeReader, RangeRecords, open_range_reader
 from braid.kernel.errors import BraidError, NotFound, OffsetOutOfRange, Refused
-from braid.kernel.ports import DamagedBatch, TopicPartition
+from braid.kernel.ports import NO_TRACE, DamagedBatch, TopicPartition, TraceContext
+from braid.kernel.record_columns import columns_of
+from braid.spark.following import Following, followed
 from braid.spark.limits import SPARK_READ_RECORDS, SPARK_READERS_MAX, SPARK_TASK_ROWS_MIN
 from braid.spark.loop import ProcessLoop, process_loop
 from braid.spark.memory import keep_freed_memory
 from braid.spark.options import ReadOptions
 from braid.spark.plan import LogRange, beside
-from braid.spark.rows import RowBuilder, column_headers
+from braid.spark.rows import RowBuilder
 
 _log = logging.getLogger("braid.spark")
 _Key = tuple[int, str, str, str, str, str, float]
 _readers: "OrderedDict[_Key, RangeReader]" = OrderedDict()
 
 
-def read_ranges(options: ReadOptions, logs: Sequence[LogRange]) -> Iterator[pa.RecordBatch]:
-    """Yields the rows of a task's ranges, small ones of one topic at once; raises what `read_range` does."""
+def read_ranges(
+    options: ReadOptions, logs: Sequence[LogRange], trace: TraceContext = NO_TRACE
+) -> Iterator[pa.RecordBatch]:
+    """Yields the rows of a task's ranges, small ones of one topic at once; raises what `read_range` does.
+
+    `trace` is the context of its batch.
+    """
     keep_freed_memory()
-    for group in beside(logs, SPARK_TASK_ROWS_MIN):
-        left = (yield from _read_together(options, group)) if len(group) > 1 else group
-        for log in left:
-            yield from read_range(options, log)
+    with followed(options, logs, trace) as following:
+        for group in beside(logs, SPARK_TASK_ROWS_MIN):
+            left = (yield from _read_together(options, group, following)) if len(group) > 1 else group
+            for log in left:
+                yield from read_range(options, log, following)
 
 
-def _read_together(options: ReadOptions, logs: Sequence[LogRange]) -> Generator[pa.RecordBatch, None, list[LogRange]]:
+def _read_together(
+    options: ReadOptions, logs: Sequence[LogRange], following: Following
+) -> Generator[pa.RecordBatch, None, list[LogRange]]:
     """Yields the rows of several ranges as they arrive; returns the rest of those that need a closer look."""
     loop = process_loop()
     reader = loop.call(_reader(options, logs[0]))
     ranges = {TopicPartition(log.topic, log.lease.partition): log for log in logs}
     builders = {partition: _builder(options, log) for partition, log in ranges.items()}
     loop.call(_begin_together(reader, ranges))
-    while found := loop.call(_next_together(reader, options, max(log.end - log.start for log in logs))):
+    rows_max = max(log.end - log.start for log in logs)
+    while found := loop.call(_next_together(reader, options, rows_max, following.names)):
         for partition, part in found:
-            rows = _built(builders[partition], part)
+            rows = _built(builders[partition], part, ranges[partition], following)
             if len(rows):
                 yield rows
     return [
@@ -59,7 +70,7 @@ def _read_together(options: ReadOptions, logs: Sequence[LogRange]) -> Generator[
     ]
 
 
-def read_range(options: ReadOptions, log: LogRange) -> Iterator[pa.RecordBatch]:
+def read_range(options: ReadOptions, log: LogRange, following: Following) -> Iterator[pa.RecordBatch]:
     """Yields the rows of a range in offset order, one `pyarrow.RecordBatch` for each fetch.
 
     Raises:
@@ -73,28 +84,29 @@ def read_range(options: ReadOptions, log: LogRange) -> Iterator[pa.RecordBatch]:
     start: int | None = log.start
     while start is not None:
         try:
-            yield from _read(loop, options, log, start, builder)
+            for found in _read(loop, options, log, start, following.names):
+                rows = _built(builder, found, log, following)
+                if len(rows):
+                    yield rows
             start = None
         except (NotFound, OffsetOutOfRange) as error:
             start = _after_loss(options, log, error)
 
 
 def _read(
-    loop: ProcessLoop, options: ReadOptions, log: LogRange, start: int, builder: RowBuilder
-) -> Iterator[pa.RecordBatch]:
-    """Yields rows while the next fetch is under way."""
+    loop: ProcessLoop, options: ReadOptions, log: LogRange, start: int, names: Sequence[str]
+) -> Iterator[RangeRecords | RangeColumns]:
+    """Yields records while the next fetch is under way."""
     partition = TopicPartition(log.topic, log.lease.partition)
     reader = loop.call(_reader(options, log))
     loop.call(_begin(reader, partition, start, log.end))
-    fetching = loop.submit(_next(reader, options, log.end))
+    fetching = loop.submit(_next(reader, options, log.end, names))
     try:
         while (found := fetching.result()) is not None:
-            fetching = loop.submit(_next(reader, options, log.end))
+            fetching = loop.submit(_next(reader, options, log.end, names))
             for batch in found.damaged:
                 _tell_of_damage(loop, options, log, batch)
-            rows = _built(builder, found)
-            if len(rows):
-                yield rows
+            yield found
     finally:
         fetching.cancel()
 
@@ -123,7 +135,9 @@ async def _begin(reader: RangeReader, partition: TopicPartition, start: int, end
     reader.begin(partition, start, end)
 
 
-async def _next(reader: RangeReader, options: ReadOptions, end: int) -> RangeRecords | RangeColumns | None:
+async def _next(
+    reader: RangeReader, options: ReadOptions, end: int, names: Sequence[str]
+) -> RangeRecords | RangeColumns | None:
     """Returns the next records, as objects only if all headers are wanted, because columns cost a third.
 
     None at the end.
@@ -131,7 +145,7 @@ async def _next(reader: RangeReader, options: ReadOptions, end: int) -> RangeRec
     rows_max = max(1, min(SPARK_READ_RECORDS, end - reader.position))
     if options.include_headers:
         return await reader.read(rows_max)
-    return await reader.read_columns(rows_max, column_headers(options.where))
+    return await reader.read_columns(rows_max, names)
 
 
 async def _begin_together(reader: RangeReader, ranges: Mapping[TopicPartition, LogRange]) -> None:
@@ -139,19 +153,29 @@ async def _begin_together(reader: RangeReader, ranges: Mapping[TopicPartition, L
 
 
 async def _next_together(
-    reader: RangeReader, options: ReadOptions, rows_max: int
+    reader: RangeReader, options: ReadOptions, rows_max: int, names: Sequence[str]
 ) -> Sequence[tuple[TopicPartition, RangeRecords | RangeColumns]]:
     if options.include_headers:
         return await reader.read_together(rows_max)
-    return await reader.read_columns_together(rows_max, column_headers(options.where))
+    return await reader.read_columns_together(rows_max, names)
 
 
 def _builder(options: ReadOptions, log: LogRange) -> RowBuilder:
     return RowBuilder(log, group=options.group, include_headers=options.include_headers, where=options.where)
 
 
-def _built(builder: RowBuilder, found: RangeRecords | RangeColumns) -> pa.RecordBatch:
-    return builder.build_columns(found.parts) if isinstance(found, RangeColumns) else builder.build(found.records)
+def _built(
+    builder: RowBuilder, found: RangeRecords | RangeColumns, log: LogRange, following: Following
+) -> pa.RecordBatch:
+    """Builds the rows of what was fetched; others may hear of its records."""
+    if isinstance(found, RangeColumns):
+        parts = [builder.wanted(part) for part in found.parts]
+        if following.active:
+            following.handed_out(log, parts)
+        return builder.build_wanted(parts)
+    if following.active and found.records:
+        following.handed_out(log, [builder.wanted(columns_of(found.records, following.names))])
+    return builder.build(found.records)
 
 
 async def _reader(options: ReadOptions, log: LogRange) -> RangeReader:

@@ -296,7 +296,7 @@ class _Lane:
             found = look()
             if ends(found) or self._file.closing.is_set():
                 break
-            time.sleep(every_seconds)  # less than half of what it costs to wait for an event, fifty times a second
+            time.sleep(every_seconds)  # half of what it costs to wait for an event, fifty times a second
         return found
 
     def _version(self, connection: sqlite3.Connection) -> Version:

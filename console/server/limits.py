@@ -36,6 +36,7 @@ READ_SECONDS: Final = 2.0  # a leader's time to answer a read; then any replica 
 FOLLOWER_SECONDS: Final = 1.0  # a follower's time, once the leader did not answer
 LEADERLESS_SECONDS: Final = 5.0  # for which a service without a leader is read from its followers
 CHANGE_SECONDS: Final = 20.0  # an action, waiting for topics included
+PAST_SECONDS: Final = 20.0  # for a page of a list of the past, which folds histories: some are archived
 FAST_POLL_SECONDS: Final = 0.5  # between two reads of clusters and streams: a failover is seen within a second
 POLL_SECONDS: Final = 1.0  # between two reads of what a page shows
 SLOW_POLL_SECONDS: Final = 10.0  # between two reads of what changes slowly: history of lag, pathways

@@ -4,33 +4,48 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from braid.kernel.errors import NotFound
-from console.server.limits import OVERVIEW_EVENTS
-from console.server.reads import assigner, dlq, events, lagmon, registry
+from console.server.limits import OVERVIEW_EVENTS, WORST_LAGS
+from console.server.reads import assigner, dlq, events, lagmon, past, registry
 from console.server.reads.names import names
 from console.server.reads.overview import overview_summary
 from console.server.reads.spark import spark_reads
-from console.server.reads.view import Read, View, ViewKind
+from console.server.reads.view import Derive, Read, View, ViewKind
 
 _TABLES_ARE_NOT: Final = frozenset({"summary", "group_counts", "stream", "group", "cluster", "letter"})
+_DERIVED: Final = {"overview": {"summary": False}}  # parts that follow from others
 _SEARCH: Final = {"stream": True, "group": True, "cluster": True}
+
+
+_Reads = Callable[[], Sequence[Read]]
 
 
 def _kind(
     about: str,
     name: str,
-    reads: Callable[[], Sequence[Read]],
+    reads: _Reads,
     required: tuple[str, ...] = (),
     optional: tuple[str, ...] = (),
+    past_reads: _Reads | None = None,
+    derived: Derive = lambda parts: {},
 ) -> ViewKind:
-    def make() -> View:
-        made = reads()
-        return View(name, {part: part not in _TABLES_ARE_NOT for read in made for part in read.parts}, made)
+    """Makes a kind of page. Without reads of its past it says of its parts that they are not kept."""
 
-    return ViewKind(name, about, required, optional, make)
+    def view(reads: Sequence[Read]) -> View:
+        parts = {part: part not in _TABLES_ARE_NOT for read in reads for part in read.parts}
+        return View(name, {**_DERIVED.get(name, {}), **parts}, reads, derived)
+
+    def past_view() -> View:
+        return view(past_reads() if past_reads is not None else [_not_kept(name, *read.parts) for read in reads()])
+
+    return ViewKind(name, about, required, optional, lambda: view(reads()), past_view)
 
 
-def _overview() -> View:
-    reads = (
+def _not_kept(what: str, *parts: str) -> Read:
+    return past.not_kept(*parts, why=f"{what.replace('-', ' ')} are not kept as of a moment")
+
+
+def _overview() -> Sequence[Read]:
+    return (
         registry.clusters(),
         registry.streams(),
         assigner.group_counts(),
@@ -38,13 +53,34 @@ def _overview() -> View:
         lagmon.alerts(),
         events.newest_events(OVERVIEW_EVENTS, 2.0),
     )
-    parts = {"summary": False, **{part: part not in _TABLES_ARE_NOT for read in reads for part in read.parts}}
-    return View("overview", parts, reads, overview_summary)
+
+
+def _past_overview() -> Sequence[Read]:
+    return (
+        past.past_clusters(),
+        past.past_streams(),
+        past.past_groups(counted=True),
+        past.past_lag(most=WORST_LAGS),
+        _not_kept("alerts", "alerts", "outlets"),
+        events.newest_events(OVERVIEW_EVENTS)._replace(once=True),
+    )
+
+
+def _past_group() -> Sequence[Read]:
+    lag = past.not_kept("lag", why="the lag of single partitions is not kept as of a moment")
+    return (past.past_group(), past.past_lag_of_group(), lag, _not_kept("alerts", "alerts"))
 
 
 VIEWS: Final[Mapping[str, ViewKind]] = {
-    "overview": ViewKind("overview", "The mesh at a glance.", (), (), _overview),
-    "streams": _kind("Every stream.", "streams", lambda: (registry.streams(), lagmon.lag_of_lanes())),
+    "overview": _kind(
+        "The mesh at a glance.", "overview", _overview, past_reads=_past_overview, derived=overview_summary
+    ),
+    "streams": _kind(
+        "Every stream.",
+        "streams",
+        lambda: (registry.streams(), lagmon.lag_of_lanes()),
+        past_reads=lambda: (past.past_streams(), past.past_lag()),
+    ),
     "stream": _kind(
         "One stream: its channels, who reads it, how far behind.",
         "stream",
@@ -56,8 +92,20 @@ VIEWS: Final[Mapping[str, ViewKind]] = {
             lagmon.alerts(stream_param="name"),
         ),
         ("name",),
+        past_reads=lambda: (
+            past.past_stream(),
+            past.past_lag("name"),
+            past.past_groups_of_stream(),
+            past.past_clusters(),
+            _not_kept("alerts", "alerts"),
+        ),
     ),
-    "groups": _kind("Every group.", "groups", lambda: (assigner.groups(), lagmon.lag_of_lanes())),
+    "groups": _kind(
+        "Every group.",
+        "groups",
+        lambda: (assigner.groups(), lagmon.lag_of_lanes()),
+        past_reads=lambda: (past.past_groups(), past.past_lag()),
+    ),
     "group": _kind(
         "One group: its members, leases and lag.",
         "group",
@@ -70,6 +118,7 @@ VIEWS: Final[Mapping[str, ViewKind]] = {
             lagmon.alerts(group_param="name"),
         ),
         ("name",),
+        past_reads=_past_group,
     ),
     "dead-letters": _kind(
         "Dead letters, by error and one by one.",
@@ -79,19 +128,28 @@ VIEWS: Final[Mapping[str, ViewKind]] = {
     ),
     "dead-letter": _kind("One dead letter in full.", "dead-letter", lambda: (dlq.letter(),), ("name",)),
     "replays": _kind("Replays of dead letters.", "replays", lambda: (dlq.replays(),), optional=("stream",)),
-    "alerts": _kind("Alerts, and where they are sent.", "alerts", lambda: (lagmon.alerts(),), optional=("resolved",)),
-    "clusters": _kind("Every cluster.", "clusters", lambda: (registry.clusters(), registry.channels())),
+    "alerts": _kind(
+        "Alerts, where they are sent, and what groups did about lag by themselves.",
+        "alerts",
+        lambda: (lagmon.alerts(), assigner.responses()),
+        optional=("resolved",),
+    ),
+    "clusters": _kind(
+        "Every cluster.", "clusters", lambda: (registry.clusters(),), past_reads=lambda: (past.past_clusters(),)
+    ),
     "cluster": _kind(
         "One cluster: its health, and what it carries.",
         "cluster",
         lambda: (registry.cluster(), registry.channels("name"), lagmon.alerts(cluster_param="name")),
         ("name",),
+        past_reads=lambda: (past.past_cluster(), _not_kept("alerts", "alerts")),
     ),
     "events": _kind(
         "Every decision, and calls that were refused.",
         "events",
         lambda: (events.newest_events(seconds=2.0),),
         optional=events.PARAMETERS,
+        past_reads=lambda: (events.newest_events()._replace(once=True),),
     ),
     "pathways": _kind(
         "Ways of records over streams.", "pathways", lambda: (lagmon.pathways(),), optional=("stream", "window_seconds")

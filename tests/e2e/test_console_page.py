@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator
 from typing import Final
+from urllib.parse import unquote
 
 import pytest
 from playwright.sync_api import Browser, Page, expect
@@ -156,6 +157,57 @@ def test_a_move_is_tried_before_it_is_made(chromium: Browser, server: RecordedSe
     made = [body for path, body in server.requests if path == "/api/actions/move"]
     assert [body.get("dry_run") for body in made] == [True, None]
     assert made[0]["request_id"] != made[1]["request_id"]
+
+
+_THEN: Final = "2026-01-29T14:03:00Z"  # before any clock that this test may run by
+
+
+def test_the_whole_console_is_shown_as_of_a_moment(chromium: Browser, server: RecordedServer) -> None:
+    """The moment stands in the address of every page; nothing is followed or changed, and what is absent says so."""
+    with visit(chromium, server) as page:
+        page.goto(f"{server.address}/?at={_THEN}")
+        banner = page.get_by_role("region", name="The past is shown")
+        expect(banner).to_contain_text("As of 29 Jan 2026, 14:03:00 UTC")
+        expect(page.locator(".clock button")).to_contain_text("past")
+        expect(page.locator(".clock time")).to_have_text("14:03:00 UTC")
+        expect(page.locator(".figure", has_text="Alerts firing")).to_contain_text("not kept")
+        expect(page.get_by_text("No alert is firing.")).to_have_count(0)
+        expect(banner).to_contain_text("One history is not kept")
+        assert axe_violations(page) == []
+        page.get_by_role("link", name="Groups", exact=True).click()
+        page.get_by_role("link", name="indexer").click()
+        expect(page.locator("main h1")).to_have_text("indexer")
+        assert f"at={_THEN}" in unquote(page.url)
+        expect(page.get_by_role("button", name="Freeze")).to_be_disabled()
+        assert axe_violations(page) == []
+        page.get_by_role("link", name="Dead letters", exact=True).click()
+        expect(page.get_by_role("heading", name="Not kept at this time")).to_be_visible()
+        page.goto(f"{server.address}/streams/logs/messages?at={_THEN}")
+        expect(page.get_by_role("heading", name="Not kept at this time")).to_be_visible()
+        assert page.locator("main h1").all_inner_texts() == ["Not kept at this time"], "brokers are not asked"
+        page.get_by_role("link", name="Events", exact=True).first.click()
+        page.get_by_role("button", name="Back to now").click()
+        expect(banner).to_have_count(0)
+        page.locator(".clock button", has_text="live").wait_for()
+        assert "at=" not in page.url
+        assert not [path for path, _ in server.requests if path.startswith("/api/actions")]
+
+
+def test_the_slider_goes_back_and_forth_by_keyboard(chromium: Browser, server: RecordedServer) -> None:
+    """Arrow keys move the moment; the right end is now again. A moment that has not been is refused in words."""
+    with visit(chromium, server) as page:
+        open_page(page, server, "/events")
+        slider = page.get_by_label("Moment that the console shows")
+        slider.press("PageDown")
+        expect(page.get_by_role("region", name="The past is shown")).to_be_visible()
+        assert "at=" in page.url
+        page.get_by_label("Moment that the console shows").press("End")
+        page.locator(".clock button", has_text="live").wait_for()
+        page.goto(f"{server.address}/streams?at=2126-01-01T00:00:00Z")
+        expect(page.get_by_role("alert")).to_contain_text("has not been yet")
+        page.goto(f"{server.address}/streams?at=noon")
+        expect(page.get_by_role("alert")).to_contain_text("“noon” is no time")
+        assert axe_violations(page) == []
 
 
 def _many(page: Page) -> int:

@@ -62,7 +62,7 @@ async def test_leases_leave_a_slow_member_and_return(
 
 
 async def shrunk(group: SlowedGroup) -> None:
-    """The slow member holds less than half of what it did, soon enough."""
+    """The slow member holds one lease, soon enough."""
     given = Deadline(SHRINK_SECONDS)
     took = await until(
         lambda: group.held(SLOW) < EVEN / 2 or given.passed, lambda: str(group), 2 * SHRINK_SECONDS, poll=0.1

@@ -17,6 +17,7 @@ from tests.simulation.applications import GROUP, STREAM
 LATEST: Final = 30  # events before the moment that a question for them asks for
 _LEASES: Final = (f"{STREAM}/live/1/0", f"{STREAM}/live/2/1", f"{STREAM}/bulk/1/0")
 _DEADLINE_SECONDS: Final = 8.0
+_PastList = registry.ListPastStreamsResponse | registry.ListPastClustersResponse | assigner.ListPastGroupsResponse
 
 
 class Question(NamedTuple):
@@ -53,11 +54,13 @@ def questions(service: str, at_ms: int, clusters: Sequence[str]) -> list[Questio
         return [
             *(_described(registry.DescribePastRequest(cluster=name, at_ms=at_ms)) for name in clusters),
             _described(registry.DescribePastRequest(stream=STREAM, at_ms=at_ms)),
+            *_whole(service, at_ms),
             _listed(service, f"stream/{STREAM}", at_ms),
         ]
     return [
         *(_explained(lease, at_ms) for lease in _LEASES),
         _described(assigner.DescribePastRequest(group=GROUP, at_ms=at_ms)),
+        *_whole(service, at_ms),
         _listed(service, f"group/{GROUP}", at_ms),
     ]
 
@@ -96,6 +99,24 @@ def _described(request: registry.DescribePastRequest | assigner.DescribePastRequ
     if isinstance(request, registry.DescribePastRequest):
         return Question("registry", "DescribePast", request, registry.DescribePastResponse, read)
     return Question("assigner", "DescribePast", request, assigner.DescribePastResponse, read)
+
+
+def _whole(service: str, at_ms: int) -> list[Question]:
+    """Lists of everything that a service had, each of one page. Any gap is a refusal."""
+
+    def read(answer: _PastList) -> bytes:
+        if answer.gaps:
+            raise HistoryHole(f"events are missing: {answer.gaps[0].reason}", field="at_ms", remedy="")
+        return answer.SerializeToString(deterministic=True)
+
+    if service == "assigner":
+        groups = assigner.ListPastGroupsRequest(at_ms=at_ms)
+        return [Question(service, "ListPastGroups", groups, assigner.ListPastGroupsResponse, read)]
+    streams, clusters = registry.ListPastStreamsRequest(at_ms=at_ms), registry.ListPastClustersRequest(at_ms=at_ms)
+    return [
+        Question(service, "ListPastStreams", streams, registry.ListPastStreamsResponse, read),
+        Question(service, "ListPastClusters", clusters, registry.ListPastClustersResponse, read),
+    ]
 
 
 def _listed(service: str, history: str, at_ms: int) -> Question:

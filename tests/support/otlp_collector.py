@@ -31,6 +31,7 @@ class SeenSpan(NamedTuple):
     end_ns: int
     attributes: Attributes
     failed: bool
+    linked: Sequence[bytes] = ()  # traces
 
 
 class SeenLog(NamedTuple):
@@ -79,6 +80,7 @@ class Collector:
                         span.end_time_unix_nano,
                         _read(span.attributes),
                         span.status.code == 2,
+                        [link.trace_id for link in span.links],
                     )
                     with self._lock:
                         self._spans.append(seen)

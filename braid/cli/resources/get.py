@@ -12,28 +12,40 @@ from braid.cli.errors import nearest
 from braid.cli.resources.alerts.listing import resolved_alerts
 from braid.cli.resources.columns import COLUMNS
 from braid.cli.resources.listing import declaration, list_items
+from braid.cli.resources.past_items import list_past
 from braid.kernel.errors import NotFound, Unavailable
 
 _DOCUMENTS: Final = (Format.JSON, Format.YAML)
 
 
-async def get_items(session: Session, kind: Kind, scope: Scope, format: Format, status: bool = False) -> int:
+async def get_items(
+    session: Session, kind: Kind, scope: Scope, format: Format, status: bool = False, at_ms: int = 0
+) -> int:
     """Prints all objects of a type within a scope, once: in the form that `apply` takes, or with their status.
 
     Raises:
-        NotFound: no object has the given name.
+        NotFound: no object has the given name, or had it at that moment.
     """
-    items = _shown(await list_items(session, kind, scope), status)
+    items = _shown(await _listed(session, kind, scope, at_ms), status)
+    if scope.name and not items and at_ms:
+        raise NotFound(f"there was no {kind.singular} {scope.name} at that moment", field="name")
     if scope.name and not items:
         raise await not_found(session, kind, scope)
     if not items and format in (Format.TABLE, Format.WIDE):
-        session.terminal.note(f"there are no {kind.plural}")
+        session.terminal.note(f"there {'were' if at_ms else 'are'} no {kind.plural}{' then' if at_ms else ''}")
         return 0
     exact = bool(scope.name) and len(items) == 1 and items[0].name == scope.name
     narrow = session.terminal.narrow
     text = render(format, COLUMNS[kind], items, session.now_ms, narrow=narrow, listed=not exact)
     session.terminal.print_table(format, text)
     return 0
+
+
+async def _listed(session: Session, kind: Kind, scope: Scope, at_ms: int) -> list[Item]:
+    if not at_ms:
+        return await list_items(session, kind, scope)
+    session.as_of_ms = min(at_ms, session.now_ms)
+    return [item for item in await list_past(session, kind, at_ms) if scope.name in ("", item.name)]
 
 
 async def watch_items(session: Session, kind: Kind, scope: Scope, format: Format, status: bool = False) -> int:

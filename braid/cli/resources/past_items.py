@@ -1,9 +1,10 @@
-"""One object at a past moment, with related objects: items read from the histories. Changes nothing."""
+"""Objects at a past moment, one with related objects or all of a type: read from the histories. Changes nothing."""
 
 from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
 from braid.api.assigner.v1 import assigner_service_pb2 as assigner_api
+from braid.api.mesh.v1.event_pb2 import EventGap
 from braid.api.registry.v1 import registry_service_pb2 as registry_api
 from braid.cli.core.kinds import CHANNEL, CLUSTER, GROUP, LEASE, MEMBER, STREAM, Kind
 from braid.cli.core.limits import CLI_ITEMS_MAX
@@ -15,6 +16,7 @@ from braid.kernel.limits.names import PAGE_SIZE_MAX
 
 KINDS: Final = (STREAM, CLUSTER, GROUP)
 _METHOD: Final = "DescribePast"
+_Listed = tuple[list[Item], list[EventGap]]
 
 
 class PastItem(NamedTuple):
@@ -38,8 +40,69 @@ async def read_past(session: Session, kind: Kind, name: str, at_ms: int) -> Past
     try:
         return await (_group(session, name, at_ms) if kind is GROUP else _of_registry(session, kind, name, at_ms))
     except Unsupported as error:
-        remedy = "upgrade its services"
-        raise Unsupported("this mesh's release cannot describe the past", field="--at", remedy=remedy) from error
+        raise _too_old() from error
+
+
+async def list_past(session: Session, kind: Kind, at_ms: int) -> list[Item]:
+    """Lists all streams, clusters or groups at a past moment. What is not kept of it is noted, each with its reason.
+
+    Raises:
+        Unsupported: the mesh's release cannot answer.
+    """
+    lists = {STREAM: _past_streams, CLUSTER: _past_clusters, GROUP: _past_groups}
+    if kind not in lists:
+        raise Invalid(f"{kind.plural} are not listed as of a moment", field="--at", remedy="leave it out")
+    try:
+        items, gaps = await lists[kind](session, at_ms)
+    except Unsupported as error:
+        raise _too_old() from error
+    for gap in gaps:
+        session.terminal.note(f"{gap.history} is left out: {gap.reason}")
+    return items
+
+
+async def _past_streams(session: Session, at_ms: int) -> _Listed:
+    gaps: list[EventGap] = []
+
+    def items(page: registry_api.ListPastStreamsResponse) -> Sequence[Item]:
+        gaps.extend(page.gaps)
+        return list(map(stream_item, page.streams))
+
+    found = await session.pages(
+        "registry",
+        "ListPastStreams",
+        lambda token: registry_api.ListPastStreamsRequest(at_ms=at_ms, page_token=token),
+        registry_api.ListPastStreamsResponse,
+        items,
+    )
+    return found, gaps
+
+
+async def _past_clusters(session: Session, at_ms: int) -> _Listed:
+    request = registry_api.ListPastClustersRequest(at_ms=at_ms)
+    found = await session.read("registry", "ListPastClusters", request, registry_api.ListPastClustersResponse)
+    return list(map(cluster_item, found.clusters)), list(found.gaps)
+
+
+async def _past_groups(session: Session, at_ms: int) -> _Listed:
+    gaps: list[EventGap] = []
+
+    def items(page: assigner_api.ListPastGroupsResponse) -> Sequence[Item]:
+        gaps.extend(page.gaps)
+        return list(map(group_item, page.groups))
+
+    found = await session.pages(
+        "assigner",
+        "ListPastGroups",
+        lambda token: assigner_api.ListPastGroupsRequest(at_ms=at_ms, page_token=token),
+        assigner_api.ListPastGroupsResponse,
+        items,
+    )
+    return found, gaps
+
+
+def _too_old() -> Unsupported:
+    return Unsupported("this mesh's release cannot describe the past", field="--at", remedy="upgrade its services")
 
 
 async def _of_registry(session: Session, kind: Kind, name: str, at_ms: int) -> PastItem:

@@ -33,6 +33,7 @@ _GET: Final = """List what the mesh has.
   braid get channels logs -w               a stream's channels, as they change
   braid get leases --group indexer         who works on what
   braid get clusters -o wide
+  braid get groups --at 14:03              every group as it was then, by its history
   braid get stream logs -o yaml            as `braid apply` takes it; --status adds its state
   braid get lag indexer -w                 how far a group is behind, as it changes
   braid get lag indexer --since 2h         how far it was behind, and what it did; --step 5m
@@ -111,6 +112,7 @@ _TAKERS: Final[Mapping[str, Sequence[kinds.Kind]]] = {
     "--max": (kinds.DEADLETTER,),
     "--fetch": (kinds.REJECTED,),
     "--for": (kinds.EVENT,),
+    "--at": (kinds.STREAM, kinds.CLUSTER, kinds.GROUP),
     "--status": (kinds.STREAM, kinds.CLUSTER, kinds.GRANT, kinds.TENANT, kinds.APPROVAL_POLICY),
 }
 
@@ -149,6 +151,7 @@ def _get(
     step: Annotated[str, typer.Option(metavar="TIME", help="With --since: the length of a row: 10s, 5m.")] = "",
     for_: Annotated[str, typer.Option("--for", metavar="TYPE/NAME", help="Events of one thing.")] = "",
     status: Annotated[bool, typer.Option("--status", help="With -o json or yaml: add what the mesh reports.")] = False,
+    at: Annotated[str, typer.Option(metavar="TIME", help="Streams, clusters or groups as they were: 14:03, 2h.")] = "",
     endpoint: EndpointOption = "",
     context: ContextOption = "",
 ) -> None:
@@ -160,7 +163,7 @@ def _get(
         show_events(Query(for_ or name, watch=watch), format, endpoint, context)
         return
     given = {"--group": group, "--stream": stream, "--where": where, "--detail": detail, "--for": for_}
-    given |= {"--since": since, "--step": step}
+    given |= {"--since": since, "--step": step, "--at": at}
     _check_flags(kind, given | {"--fetch": str(fetch or ""), "--status": "yes" * status}, most)
     if status and format not in (Format.JSON, Format.YAML):
         raise Invalid("a table shows states of its own", field="--status", remedy="add -o json or -o yaml")
@@ -176,11 +179,16 @@ def _get(
     from braid.cli.resources.get import get_items, watch_items
 
     scope = kinds.Scope(name, group, stream, where, CLI_LETTERS_SHOWN if most < 0 else most, since)
+    at_ms = to_ms(parse_time(at, datetime.now().astimezone(), "--at")) if at else 0
+    if at and (watch or stream):
+        raise Invalid("goes with neither --watch nor --stream", field="--at", remedy="leave one of them out")
     if not watch and (once := lister(kind)) is not None:
         execute(endpoint, context, lambda session: once(session, scope, format))
         return
-    work = watch_items if watch else get_items
-    execute(endpoint, context, lambda session: work(session, kind, scope, format, status))
+    if watch:
+        execute(endpoint, context, lambda session: watch_items(session, kind, scope, format, status))
+        return
+    execute(endpoint, context, lambda session: get_items(session, kind, scope, format, status, at_ms))
 
 
 def _get_rejected(

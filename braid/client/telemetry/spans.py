@@ -26,7 +26,7 @@ _SENDING: Final = {
     "messaging.operation.type": "send",
 }
 Headers = Sequence[tuple[str, bytes]]
-_Told = Iterable[tuple[str, bytes | None]]  # other tools may write headers without a value
+Told = Iterable[tuple[str, bytes | None]]  # other tools may write headers without a value
 
 
 @contextmanager
@@ -53,7 +53,7 @@ class Resending:
             nowhere,
             trace.SpanKind.PRODUCER,
             attributes=messaging_attributes(_SENDING),
-            links=_links([headers]),
+            links=links_to([headers]),
         )
         kept = [header for header in headers if header[0] not in ORIGIN_HEADERS]
         self.headers: Headers = [*kept, *_injected(trace.set_span_in_context(self._span, nowhere))]
@@ -105,14 +105,14 @@ def process_span(
     }
     if isinstance(item, Record):
         attributes[OFFSET] = item.offset
-        origins: Sequence[_Told] = [item.raw_headers]
+        origins: Sequence[Told] = [item.raw_headers]
     else:
         batch = cast("Batch", item)
         attributes["messaging.batch.message_count"] = len(batch)
         origins = origins_of(batch, asked)
         if len(origins) > SPAN_LINKS_MAX:
             attributes["braid.links_dropped"] = len(origins) - SPAN_LINKS_MAX
-    links = _links(origins[:SPAN_LINKS_MAX])
+    links = links_to(origins[:SPAN_LINKS_MAX])
     with tracer.start_as_current_span(
         f"process {place.topic}",
         kind=trace.SpanKind.CONSUMER,
@@ -132,15 +132,20 @@ def identified(cluster_id: str) -> dict[str, str]:
     return {CLUSTER_ID: cluster_id} if cluster_id else {}
 
 
-def origins_of(batch: "Batch", asked: Sequence[str]) -> Sequence[_Told]:
+def origins_of(batch: "Batch", asked: Sequence[str]) -> Sequence[Told]:
     """Returns the headers that name the spans which sent a batch's records: each span once, in order."""
     columns = batch.raw.columns
     if columns is None:
-        found: Iterable[Sequence[bytes | None]] = (
-            [dict(row.headers).get(name) for name in ORIGIN_HEADERS] for row in batch.raw.rows
-        )
-    else:
-        found = _pairs(columns, [columns.headers[asked.index(name)] for name in ORIGIN_HEADERS])
+        return _distinct([dict(row.headers).get(name) for name in ORIGIN_HEADERS] for row in batch.raw.rows)
+    return origins_among(columns, asked)
+
+
+def origins_among(columns: RecordColumns, asked: Sequence[str]) -> Sequence[Told]:
+    """Returns the headers that name the spans which sent records: each span once, in order."""
+    return _distinct(_pairs(columns, [columns.headers[asked.index(name)] for name in ORIGIN_HEADERS]))
+
+
+def _distinct(found: Iterable[Sequence[bytes | None]]) -> Sequence[Told]:
     distinct = {each[0]: each for each in found if each[0]}
     return [list(zip(ORIGIN_HEADERS, each, strict=True)) for each in distinct.values()]
 
@@ -151,7 +156,8 @@ def _pairs(columns: RecordColumns, cells: Sequence[Cells]) -> Iterable[Sequence[
     return zip(*(pieces_in(columns.data, each.of(there)) for each in cells), strict=True)
 
 
-def _links(origins: Sequence[_Told]) -> list[trace.Link]:
+def links_to(origins: Sequence[Told]) -> list[trace.Link]:
+    """Returns links to the spans that headers name; headers that name none are left out."""
     contexts = [trace.get_current_span(extract_trace(each)).get_span_context() for each in origins]
     return [trace.Link(context) for context in contexts if context.is_valid]
 
@@ -167,7 +173,7 @@ def _injected(context: Context | None) -> Headers:
     return [(name, value.encode()) for name, value in carrier.items()]
 
 
-def extract_trace(headers: _Told) -> Context:
+def extract_trace(headers: Told) -> Context:
     """Reads the trace context under which a record was sent."""
     told = {
         name: value.decode("ascii", "replace")

@@ -121,8 +121,8 @@ class Chunk:
         damaged = self._fill(limit, inflater, take)
         return FetchedRecords(self._partition, taken, self.next_offset, damaged, self.leader_epoch)
 
-    def take_columns(self, limit: int, inflater: Inflater, names: Sequence[str]) -> FetchedColumns:
-        """Takes like `take`, but returns columns with the headers of these names."""
+    def take_columns(self, limit: int, inflater: Inflater, names: Sequence[str], whole: bool = False) -> FetchedColumns:
+        """Takes like `take`, but as columns with the headers of these names; `whole` cuts no batch but the first."""
         parts: list[RecordColumns] = []
         loose: list[KafkaRecord] = []  # of batches read one by one: together they make a part
 
@@ -152,15 +152,19 @@ class Chunk:
                 self._finish(batch)
             return len(part)
 
-        damaged = self._fill(limit, inflater, take)
+        damaged = self._fill(limit, inflater, take, whole=whole)
         bind()
         return FetchedColumns(self._partition, parts, self.next_offset, damaged, self.leader_epoch)
 
-    def _fill(self, limit: int, inflater: Inflater, take: Callable[[BatchReader, int], int]) -> Sequence[DamagedBatch]:
-        """Takes records from one batch after another; returns the damaged batches."""
+    def _fill(
+        self, limit: int, inflater: Inflater, take: Callable[[BatchReader, int], int], *, whole: bool = False
+    ) -> Sequence[DamagedBatch]:
+        """Takes records of batches; returns damaged ones. `whole`: a batch that would be cut waits for the next."""
         count = 0
         while (room := limit - count - len(self._damaged)) > 0:
             if self._batch is not None:
+                if whole and count and not self._batch.begun and self._batch.frame.records > room:
+                    break  # each part costs some 200 µs, however few its records are
                 count += take(self._batch, room)
             elif self.used_up or self.large or inflater.left <= 0:
                 break

@@ -151,8 +151,9 @@ class AioFetcher:
         self, max_records: int, timeout_seconds: float, names: Sequence[str]
     ) -> Sequence[FetchedColumns]:
         """See `KafkaFetcher.fetch_columns`; raises what `fetch` does."""
+        inflater, alone = self._inflater, self._turns.is_alone
         return await self._wait(
-            max_records, timeout_seconds, lambda chunk, limit: chunk.take_columns(limit, self._inflater, names)
+            max_records, timeout_seconds, lambda chunk, most: chunk.take_columns(most, inflater, names, alone())
         )
 
     def contact(self) -> Contact:

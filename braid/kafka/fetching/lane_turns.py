@@ -55,11 +55,11 @@ class FetchTurns:
         name = self._round.next()
         if name is None:
             return None
-        return self._ready[name][0], most if self._is_alone() else min(most, self._round.left + 1)
+        return self._ready[name][0], most if self.is_alone() else min(most, self._round.left + 1)
 
     def took(self, count: int, *, more: bool) -> None:
         """Charges the partition returned last with so many records; `more` says whether it has others now."""
-        waiting, alone = self._ready[self._round.name], self._is_alone()
+        waiting, alone = self._ready[self._round.name], self.is_alone()
         partition = waiting.popleft()
         if more:
             waiting.append(partition)
@@ -84,7 +84,8 @@ class FetchTurns:
         """Starts a lane without credit for the time in which it asked for nothing."""
         return max(self._starts.get(name, 0.0), self._newest_start)
 
-    def _is_alone(self) -> bool:
+    def is_alone(self) -> bool:
+        """Whether one lane has all partitions that are ready: nobody else's turn is shortened or lengthened."""
         return sum(map(bool, self._ready.values())) == 1
 
     def _waits(self, name: str) -> bool:

@@ -141,6 +141,8 @@ _REGISTRY: Final[Mapping[str, Row]] = {
     # One stream a process: it names clusters, and stands for all groups of the process.
     "WatchClusters": Row(Action.CONSUME, otherwise=ANYTHING),
     "DescribePast": Row(Action.VIEW, (_OF_STREAM, _OF_CLUSTER)),
+    "ListPastStreams": Row(Action.VIEW, otherwise=Resource(STREAM, "*")),
+    "ListPastClusters": Row(Action.VIEW, otherwise=Resource(CLUSTER, "*")),
     "GrantAccess": Row(Action.GRANT),
     "RevokeAccess": Row(Action.GRANT),
     "ListGrants": Row(Action.VIEW, own="principal"),
@@ -193,6 +195,7 @@ _ASSIGNER: Final[Mapping[str, Row]] = {
     "SplitBacklog": Row(Action.OPERATE, (_OF_GROUP,)),
     "CloseChannel": Row(Action.SERVE, writes=True),
     "DescribePast": Row(Action.VIEW, (_OF_GROUP, _OF_STREAM)),
+    "ListPastGroups": Row(Action.VIEW, otherwise=Resource(GROUP, "*")),
     # Leases that later messages name count only where the assigner granted them to this member.
     "Join": Row(
         Action.CONSUME,

@@ -1,5 +1,5 @@
 // Every address of the console, and the page that it shows.
-import { createRootRouteWithContext, createRoute, createRouter, lazyRouteComponent, Link, useParams, type ErrorComponentProps, type RouteComponent } from "@tanstack/react-router";
+import { createRootRouteWithContext, createRoute, createRouter, lazyRouteComponent, Link, retainSearchParams, useParams, type ErrorComponentProps, type RouteComponent } from "@tanstack/react-router";
 import type { ReactElement } from "react";
 import type { Session } from "./api/calls";
 import { Access } from "./pages/Access";
@@ -19,6 +19,7 @@ import { Spark } from "./pages/Spark";
 import { StreamPage } from "./pages/Stream";
 import { Streams } from "./pages/Streams";
 import { Shell } from "./shell/Shell";
+import { AT } from "./state/moment";
 import { parseSearch, stringifySearch } from "./state/search";
 
 interface Context {
@@ -27,6 +28,8 @@ interface Context {
 }
 
 const root = createRootRouteWithContext<Context>()({
+  validateSearch: (search: Record<string, string>) => search,
+  search: { middlewares: [retainSearchParams([AT])] },
   component: () => {
     const { session, onSignedOut } = root.useRouteContext();
     return <Shell session={session} onSignedOut={onSignedOut} />;

@@ -1,5 +1,5 @@
 // A live stream: resuming, pausing, gaps, silence and refusals, on a clock and a wire of the test's own.
-import { beforeAll, expect, test } from "vitest";
+import { beforeAll, expect, test, vi } from "vitest";
 import { CallError } from "../src/api/calls";
 import { LiveView, SILENCE_MS, type Surroundings } from "../src/api/live";
 
@@ -162,4 +162,20 @@ test("a stopped view leaves no timer behind", () => {
   const { around, view } = opened();
   view.stop();
   expect(around.timers.size).toBe(0);
+});
+
+test("a moment is asked for until all of it is answered, and never followed", async () => {
+  const around = new Around();
+  const part = (as_of_ms: number) => ({ kind: "table", rows: [], as_of_ms, stale: as_of_ms === 0, error: null, more: false });
+  const answers = [0, 900];
+  let asked = 0;
+  around.answer = () => Promise.resolve({ ...snapshot("a.1", 1_000), parts: { groups: part(answers[Math.min(asked++, 1)] ?? 0) } });
+  const view = new LiveView("groups?at_ms=500", around, 500);
+  view.start();
+  await vi.waitFor(() => expect(view.get()).toMatchObject({ connection: "past", state: { now_ms: 500 } }));
+  around.pass(10_000);
+  await vi.waitFor(() => expect(view.get().state?.parts["groups"]?.stale).toBe(false));
+  around.pass(600_000);
+  await Promise.resolve();
+  expect([asked, around.wires.length]).toEqual([2, 0]);
 });

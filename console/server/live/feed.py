@@ -118,6 +118,8 @@ class Feed:
             if first:
                 first, self._unread = False, self._unread - 1
             self._tell(changes)
+            if read.once and not any(each.stale for each in changes.values()):
+                return
             took = time.perf_counter() - begun
             await self._host.clock.sleep(max(read.seconds, took * POLL_SHARE))
 

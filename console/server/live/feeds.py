@@ -64,7 +64,7 @@ class Feeds:
         feed = self._feeds.get(key)
         if feed is None:
             self._make_room(session.identity.key)
-            feed = self._feeds[key] = Feed(self._host, kind.make(), params, session.identity.reader)
+            feed = self._feeds[key] = Feed(self._host, kind.view(params), params, session.identity.reader)
             feed.start()
         feed.left_at = self._host.clock.elapsed()
         await feed.first(FIRST_SECONDS)

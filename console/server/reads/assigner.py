@@ -1,9 +1,9 @@
 """Reads of the assigner: groups, members and leases."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from braid.api.assigner.v1 import assigner_service_pb2 as api
-from braid.api.assigner.v1 import group_pb2
+from braid.api.assigner.v1 import group_pb2, responses_pb2
 from braid.kernel.errors import BraidError
 from braid.rpc.documents import Document, to_document
 from console.server.limits import SLOW_POLL_SECONDS
@@ -31,18 +31,19 @@ def group_counts() -> Read:
 
     async def take(reader: Reader, params: Params) -> Mapping[str, Content]:
         found, _ = await _groups(reader, "")
-        return {
-            "group_counts": Single(
-                {
-                    "groups": len(found),
-                    "members": sum(each.status.members for each in found),
-                    "leases": sum(each.status.leases for each in found),
-                    "free_leases": sum(each.status.free_leases for each in found),
-                }
-            )
-        }
+        return {"group_counts": Single(counts_of(found))}
 
     return Read(("group_counts",), take)
+
+
+def counts_of(groups: Sequence[group_pb2.Group]) -> Document:
+    """How many groups, members and leases there are, and how many leases nobody holds."""
+    return {
+        "groups": len(groups),
+        "members": sum(each.status.members for each in groups),
+        "leases": sum(each.status.leases for each in groups),
+        "free_leases": sum(each.status.free_leases for each in groups),
+    }
 
 
 async def _groups(reader: Reader, stream: str) -> tuple[list[group_pb2.Group], bool]:
@@ -53,6 +54,34 @@ async def _groups(reader: Reader, stream: str) -> tuple[list[group_pb2.Group], b
         api.ListGroupsResponse,
         lambda page: page.groups,
     )
+
+
+def responses() -> Read:
+    """What groups do about lag by themselves: responses that are proposed or in force, and those undone lately."""
+
+    async def take(reader: Reader, params: Params) -> Mapping[str, Content]:
+        found, more = await _groups(reader, "")
+        rows = {key: row for each in found if each.HasField("responses") for key, row in response_rows(each)}
+        return {"responses": Table(rows, more)}
+
+    return Read(("responses",), take)
+
+
+def response_rows(group: group_pb2.Group) -> Iterator[tuple[str, Document]]:
+    """The responses of a group by key, each with its group; of those undone, the state says so. Pure."""
+    for each in group.responses.responses:
+        row = to_document(each)
+        values: Document = {name: _values(getattr(each, name)) for name in ("before", "after")}
+        yield f"{group.name}/{row['kind']}/{each.lane}/{each.subject}", {**row, **values, "group": group.name}
+    for undone in group.responses.undone:
+        row = to_document(undone)
+        ended: Document = {"state": "undone", "since_ms": undone.time_ms, "reason": "", "before": "", "after": ""}
+        key = f"{group.name}/{row['kind']}/{undone.lane}/{undone.subject}/{undone.time_ms}"
+        yield key, {**row, **ended, "group": group.name}
+
+
+def _values(values: Iterable[responses_pb2.ResponseValue]) -> str:
+    return ", ".join(f"{each.name} {each.value:g}".strip() for each in values)
 
 
 def group() -> Read:

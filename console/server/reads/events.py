@@ -14,7 +14,7 @@ from console.server.limits import EVENTS_MAX, EVENTS_READ_MAX, POLL_SECONDS
 from console.server.live.parts import Content, Table
 from console.server.problems import problem_of
 from console.server.reads.reader import Reader
-from console.server.reads.view import Params, Read, whole_number
+from console.server.reads.view import AT, Params, Read, whole_number
 
 PARAMETERS: Final = ("history", "service", "actor", "since_ms", "until_ms", "refused")
 AUDIT: Final = "audit"
@@ -132,7 +132,7 @@ async def _read_service(reader: Reader, service: str, params: Params, latest: in
     history = AUDIT if params.get("refused") else params.get("history", "")
     request = ListEventsRequest(
         history=history,
-        until_ms=whole_number(params, "until_ms", _TIME_MS_MAX),
+        until_ms=_until(params),
         latest=0 if wanted.since_ms or wanted.actor else latest,
         filter=wanted,
     )
@@ -144,6 +144,12 @@ async def _read_service(reader: Reader, service: str, params: Params, latest: in
     records, more = await reader.pages(service, "ListEvents", request, ListEventsResponse, items, EVENTS_READ_MAX)
     into.records.extend(records)
     into.more = into.more or more
+
+
+def _until(params: Params) -> int:
+    """The end of the time that is asked for, or the moment that the page shows; 0 for none."""
+    ends = [whole_number(params, name, _TIME_MS_MAX) for name in ("until_ms", AT)]
+    return min((each for each in ends if each), default=0)
 
 
 def _matches(record: EventRecord, wanted: EventFilter) -> bool:

@@ -40,7 +40,14 @@ class Reader:
         self._leaderless_until: dict[str, float] = {}
 
     async def one(
-        self, service: str, method: str, request: object, response_type: type[T], *, any_replica: bool = False
+        self,
+        service: str,
+        method: str,
+        request: object,
+        response_type: type[T],
+        *,
+        any_replica: bool = False,
+        seconds: float = READ_SECONDS,
     ) -> T:
         """Asks the leader, which knows most; any replica where none leads, or where each knows the same.
 
@@ -51,12 +58,12 @@ class Reader:
         client = self._clients[service]
         if not any_replica and self.host.clock.elapsed() >= self._leaderless_until.get(service, 0.0):
             try:
-                return await client.unary(method, request, response_type, timeout_seconds=READ_SECONDS)
+                return await client.unary(method, request, response_type, timeout_seconds=seconds)
             except ClusterUnavailable:
                 raise
             except (Unavailable, DeadlineExceeded):
                 self._leaderless_until[service] = self.host.clock.elapsed() + LEADERLESS_SECONDS
-        seconds = READ_SECONDS if any_replica else FOLLOWER_SECONDS
+        seconds = seconds if any_replica else FOLLOWER_SECONDS
         return await client.unary(method, request, response_type, timeout_seconds=seconds, any_replica=True)
 
     async def change(
@@ -89,12 +96,18 @@ class Reader:
         most: int = ROWS_MAX,
         *,
         any_replica: bool = False,
+        seconds: float = READ_SECONDS,
     ) -> tuple[list[M], bool]:
         """The items of a list up to a bound, and whether there are more. Raises the service's error."""
         found: list[M] = []
         async for page in pages_of(
             lambda token: self.one(
-                service, method, page_request(request, token), response_type, any_replica=any_replica
+                service,
+                method,
+                page_request(request, token),
+                response_type,
+                any_replica=any_replica,
+                seconds=seconds,
             )
         ):
             found.extend(items(page))

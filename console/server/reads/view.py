@@ -1,13 +1,14 @@
 """A page: its parameters, its parts, and the reads that fill them. Pure."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from braid.kernel.errors import Invalid
 from console.server.limits import PARAMETER_CHARS_MAX, PARAMETERS_MAX, POLL_SECONDS
 from console.server.live.parts import Content, Part
 from console.server.reads.reader import Reader
 
+AT: Final = "at_ms"  # the parameter that names a moment of the past
 Params = Mapping[str, str]
 Take = Callable[[Reader, Params], Awaitable[Mapping[str, Content]]]
 Derive = Callable[[Mapping[str, Part]], Mapping[str, Part]]
@@ -24,11 +25,13 @@ class Read(NamedTuple):
         parts: Their names.
         take: Asks the services.
         seconds: Between two reads.
+        once: What it reads does not change: after an answer, or a refusal, it is not read again.
     """
 
     parts: tuple[str, ...]
     take: Take
     seconds: float = POLL_SECONDS
+    once: bool = False
 
 
 class View(NamedTuple):
@@ -56,6 +59,7 @@ class ViewKind(NamedTuple):
         required: Parameters that it needs.
         optional: Parameters that it may have.
         make: Makes a page of it.
+        past: Makes a page of it as of a moment, which the parameter `at_ms` names; None where it may have none.
     """
 
     name: str
@@ -63,10 +67,16 @@ class ViewKind(NamedTuple):
     required: tuple[str, ...]
     optional: tuple[str, ...]
     make: Callable[[], View]
+    past: Callable[[], View] | None = None
+
+    def view(self, params: Params) -> View:
+        """Makes the page of these parameters."""
+        return self.past() if self.past is not None and AT in params else self.make()
 
     def params(self, given: Sequence[tuple[str, str]]) -> dict[str, str]:
         """The parameters of a request, without empty ones. Raises `Invalid` naming the one at fault."""
-        found = checked_params(given, (*self.required, *self.optional))
+        past = (AT,) if self.past is not None else ()
+        found = checked_params(given, (*self.required, *self.optional, *past))
         for name in self.required:
             if name not in found:
                 raise Invalid("is missing", field=name, remedy=f"the page needs {', '.join(self.required)}")

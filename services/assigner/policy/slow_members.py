@@ -35,17 +35,16 @@ def probing_capacities(
         capacities: What each counts for; 0 for one that is drained.
         load: The sum of all weights.
     """
+    whole = float(capacities.sum())
     slow = [at for at in (_index(members, id) for id in slow_parts(state)) if at >= 0 and capacities[at] > 0]
-    if not slow or load <= 0:
+    if not slow or whole <= 0 or load <= 0:
         return capacities
     known = lightest[np.isfinite(lightest)]
     usual = float(np.median(known)) if len(known) else 0.0
     result = capacities.copy()
     for at in slow:
         weight = float(lightest[at]) if np.isfinite(lightest[at]) else usual
-        others = float(result.sum() - result[at])
-        if 0 < weight < load:  # with so much it bears the mean of all, itself included
-            result[at] = max(result[at], weight * others / (load - weight))
+        result[at] = max(result[at], weight * whole / load)
     return result
 
 

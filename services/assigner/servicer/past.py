@@ -6,6 +6,7 @@ from braid.api.assigner.v1 import assigner_service_pb2 as api
 from braid.kernel.errors import Invalid, NotFound
 from braid.kernel.ids import check_name
 from braid.kernel.ports import Caller
+from braid.runtime.histories.past_states import check_moment, states_page
 from braid.runtime.replica import Replica
 from services.assigner.model.group import Group
 from services.assigner.reconciler.group_loop import GROUPS
@@ -27,8 +28,7 @@ class PastReads:
             HistoryHole: events that decide the answer are not kept.
             ArchiveDamaged: one of them was changed or removed.
         """
-        if request.at_ms <= 0:
-            raise Invalid("a moment is after the year 1970", field="at_ms")
+        check_moment(request.at_ms, self.replica.host.clock.now_ms())
         if bool(request.group) == bool(request.stream):
             raise Invalid("a group or a stream's groups are described", field="group", remedy="name exactly one")
         if request.stream:
@@ -42,6 +42,14 @@ class PastReads:
         return api.DescribePastResponse(
             groups=[group_message(group)], members=members, leases=leases, next_page_token=token
         )
+
+    async def list_groups(self, request: api.ListPastGroupsRequest, caller: Caller) -> api.ListPastGroupsResponse:
+        """Lists the groups that existed at a moment, by name. Raises `Invalid`, `Unavailable`."""
+        check_moment(request.at_ms, self.replica.host.clock.now_ms())
+        aggregates = self.replica.aggregates
+        found = await states_page(aggregates, GROUPS, request.at_ms, request.page_size, request.page_token)
+        groups = [group_message(each) for each in found.states.values() if each.spec is not None]
+        return api.ListPastGroupsResponse(groups=groups, gaps=found.gaps, next_page_token=found.next_page_token)
 
     async def _of_stream(self, stream: str, at_ms: int) -> api.DescribePastResponse:
         names = [history.id for history in self.replica.aggregates.histories(GROUPS.name)]

@@ -78,7 +78,7 @@ class Assigner:
         tickets = Tickets[MemberSession](int.from_bytes(replica.host.randomness.entropy(5)))
         joins = Joins(replica, registry, tickets, term, quotas)
         beats, previews = Beats(replica, tickets, term), Previews(replica, term)
-        progress = Resets(replica, self._kafka, registry)
+        progress, past = Resets(replica, self._kafka, registry), PastReads(replica)
         closings = Closings(replica, registry, self._kafka, term)
         operations, scaler = Operations(replica), Scaler(replica)
         return RpcService(
@@ -92,7 +92,8 @@ class Assigner:
                 _path("ListMembers"): unary(api.ListMembersRequest, reads.list_members),
                 _path("ListLeases"): unary(api.ListLeasesRequest, reads.list_leases),
                 _path("ExplainLease"): unary(api.ExplainLeaseRequest, reads.explain_lease),
-                _path("DescribePast"): unary(api.DescribePastRequest, PastReads(replica).describe),
+                _path("DescribePast"): unary(api.DescribePastRequest, past.describe),
+                _path("ListPastGroups"): unary(api.ListPastGroupsRequest, past.list_groups),
                 _path("PreviewPlacement"): unary(api.PreviewPlacementRequest, previews.preview_placement),
                 _path("PinLease"): unary(api.PinLeaseRequest, operations.pin_lease),
                 _path("BanMember"): unary(api.BanMemberRequest, operations.ban_member),

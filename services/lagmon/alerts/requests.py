@@ -6,6 +6,7 @@ from typing import Final, NamedTuple
 from braid.api.lagmon.v1 import alert_pb2
 from braid.api.lagmon.v1 import lagmon_service_pb2 as api
 from braid.kernel.errors import Invalid, NotFound
+from braid.kernel.limits.lagmon.alerts import ALERT_CHANGES_AT_ONCE
 from braid.kernel.limits.names import PAGE_SIZE_MAX
 from braid.kernel.limits.runtime import PAGE_SIZE_DEFAULT
 from braid.kernel.ports import Caller
@@ -14,7 +15,7 @@ from braid.runtime.replica import Replica
 from services.lagmon.alerts.codec import ALERTS, MESH
 from services.lagmon.alerts.decisions.domain import Alerts
 from services.lagmon.alerts.decisions.events import Command, CreateSilence, DeleteSilence
-from services.lagmon.alerts.decisions.model import check_alert_name
+from services.lagmon.alerts.decisions.model import Alert, check_alert_name
 from services.lagmon.alerts.messages import alert_message, pending_message, silence_message
 from services.lagmon.alerts.outlets.outlets import AlertOutlets
 from services.lagmon.alerts.rule_files import FILE_NAME, RUNBOOKS, rule_file
@@ -49,7 +50,8 @@ class AlertRequests:
             raise Invalid(message, field="page_size", remedy="use 0 for the default")
         last = _TOKENS.read(request.page_token) or _Place(_CURRENT, "")
         size = min(request.page_size or PAGE_SIZE_DEFAULT, PAGE_SIZE_MAX)
-        found = [each for each in self._all(request.include_resolved) if _wanted(each, request) and _place(each) > last]
+        every = await self._all(request.include_resolved)
+        found = [each for each in every if _wanted(each, request) and _place(each) > last]
         token = _TOKENS.write(_place(found[size - 1]) if len(found) > size else None)
         whole = not (request.stream or request.cluster or request.page_token)  # outlets are nobody's but the mesh's
         outlets = self._outlets.messages() if whole else []
@@ -63,7 +65,7 @@ class AlertRequests:
     async def get(self, request: api.GetAlertRequest, caller: Caller) -> alert_pb2.Alert:
         """Returns an alert that fires or is pending, else the latest that was resolved. Raises `NotFound`."""
         name = check_alert_name(request.name, "name")
-        for each in self._all(resolved=True):
+        for each in await self._all(resolved=True):
             if each.name == name:
                 return each
         raise NotFound(f"there is no alert {name}", field="name", remedy="list them: braid get alerts")
@@ -82,13 +84,19 @@ class AlertRequests:
         await self._execute(DeleteSilence(request.alert), caller)
         return api.DeleteSilenceResponse()
 
-    def _all(self, resolved: bool) -> Sequence[alert_pb2.Alert]:
-        state, now_ms = self._watch.state, self._replica.host.clock.now_ms()
+    async def _all(self, resolved: bool) -> Sequence[alert_pb2.Alert]:
+        clock = self._replica.host.clock
+        pending, state, now_ms = await self._watch.pending(), self._watch.state, clock.now_ms()
         silences = {name: each for name, each in state.silences.items() if each.expire_ms > now_ms}
-        current = [alert_message(each, silences.get(name)) for name, each in state.open.items()]
-        current += [pending_message(each, silences.get(each.key.name)) for each in self._watch.pending()]
-        past = [alert_message(each, None) for each in state.resolved] if resolved else []
-        return sorted([*current, *past], key=_place)
+        found = [
+            pending_message(each, silences.get(each.key.name)) for each in pending if each.key.name not in state.open
+        ]
+        told: list[Alert] = [*state.open.values(), *(state.resolved if resolved else ())]
+        for at in range(0, len(told), ALERT_CHANGES_AT_ONCE):
+            some = told[at : at + ALERT_CHANGES_AT_ONCE]
+            found += [alert_message(each, None if each.resolved_ms else silences.get(each.name)) for each in some]
+            await clock.sleep(0)
+        return sorted(found, key=_place)
 
     async def _execute(self, command: Command, caller: Caller) -> Alerts:
         outcome = await self._replica.aggregates.execute(

@@ -2,16 +2,18 @@
 
 import asyncio
 from dataclasses import replace
+from typing import Final
 
 from braid.kernel.errors import BraidError
-from braid.kernel.limits.lagmon.alerts import ALERT_PAST_TARGETS
+from braid.kernel.limits.lagmon.alerts import ALERT_CHANGES_AT_ONCE, ALERT_PAST_TARGETS, ALERTS_OPEN_MAX
 from braid.kernel.limits.lagmon.sampling import LAG_METRICS_SECONDS
 from braid.runtime.replica import Replica
 from services.lagmon.alerts.certificate_peers import CertificatePeers
 from services.lagmon.alerts.codec import ALERTS, MESH
 from services.lagmon.alerts.decisions.domain import Alerts
-from services.lagmon.alerts.decisions.evaluation import Evaluation, Look, open_keys
+from services.lagmon.alerts.decisions.evaluation import Evaluation, Look, is_part, open_keys
 from services.lagmon.alerts.decisions.facts import Facts
+from services.lagmon.alerts.decisions.model import AlertKey
 from services.lagmon.alerts.decisions.past_windows import Moment, PastWindows, outages
 from services.lagmon.alerts.decisions.tracker import Pending
 from services.lagmon.alerts.gauges import AlertGauges
@@ -19,6 +21,9 @@ from services.lagmon.alerts.peers import AlertPeers
 from services.lagmon.kept.keeper import Keeper
 from services.lagmon.kept.past import PastRows
 from services.lagmon.kept.rows import SeriesKey
+from services.lagmon.slices import in_turns
+
+_ROUNDS_MAX: Final = 2 * ALERTS_OPEN_MAX // ALERT_CHANGES_AT_ONCE  # all alerts are resolved, and as many fire
 
 
 class AlertWatch:
@@ -33,6 +38,7 @@ class AlertWatch:
         self._peers = AlertPeers(replica.host, replica.client("registry"), replica.client("assigner"))
         self._certificates = CertificatePeers(replica)
         self._looked = asyncio.Event()
+        self._looking = asyncio.Lock()
 
     @property
     def state(self) -> Alerts:
@@ -44,9 +50,13 @@ class AlertWatch:
         """The mesh as this replica last heard of it."""
         return replace(self._peers.facts, certificates=self._certificates.readings)
 
-    def pending(self) -> list[Pending]:
-        """Returns conditions that hold and did not fire yet, as this replica sees them."""
-        return self._evaluation.pending(open_keys(self.state))
+    async def pending(self) -> list[Pending]:
+        """Returns conditions that hold and did not fire yet, as this replica sees them; no more than may fire."""
+        return await in_turns(self._replica.host.clock, self._evaluation.listing(open_keys(self.state)))
+
+    def pending_keys(self) -> list[AlertKey]:
+        """Returns the keys of the same conditions, in no order."""
+        return self._evaluation.pending_keys(open_keys(self.state))
 
     async def follow(self) -> None:
         """Asks others what the rules need, until cancelled, leading or not; adds the kept past once."""
@@ -61,10 +71,13 @@ class AlertWatch:
             for task in tasks:
                 task.cancel()
 
-    def take(self, look: Look) -> None:
-        """Takes in one look at the lag; the loop over the gauges makes one a second."""
+    async def take(self, look: Look) -> None:
+        """Takes in one look at the lag, in slices; the loop over the gauges makes one a second."""
         clock = self._replica.host.clock
-        self._evaluation.look(look, self.facts, open_keys(self.state), clock.elapsed(), clock.now_ms())
+        fired = open_keys(self.state)
+        async with self._looking:
+            work = self._evaluation.looking(look, self.facts, fired, clock.elapsed(), clock.now_ms())
+            await in_turns(clock, work)
         self._looked.set()
         self._gauges.show(self.state, self._evaluation.left_out)
 
@@ -82,18 +95,28 @@ class AlertWatch:
 
         await self._keeper.read_past(sorted(keys), self._began.wall_ms, take)
         for lanes, seen in windows.parts(ALERT_PAST_TARGETS):
-            self._evaluation.seed(lanes, seen, clock.elapsed())
+            async with self._looking:
+                self._evaluation.seed(lanes, seen, clock.elapsed())
             await clock.sleep(0)
         self._replica.log.info("windows of alerts have their kept past", targets=len(targets))
 
     async def lead(self) -> None:
         """Records what each look leads to, until cancelled."""
-        replica = self._replica
         while True:
             await self._looked.wait()
             self._looked.clear()
-            for command in self._evaluation.commands(self.state, replica.host.clock.now_ms()):
-                try:
-                    await replica.aggregates.execute(ALERTS, MESH, command, actor=replica.instance)
-                except BraidError as error:  # the next look decides anew, from the history as it is then
-                    replica.log.warning("alerts were not recorded", error=str(error))
+            for _ in range(_ROUNDS_MAX):
+                if not await self._record():
+                    break
+
+    async def _record(self) -> bool:
+        """Records what the newest look leads to, and returns whether there may be more."""
+        replica = self._replica
+        commands = self._evaluation.commands(self.state, replica.host.clock.now_ms())
+        for command in commands:
+            try:
+                await replica.aggregates.execute(ALERTS, MESH, command, actor=replica.instance)
+            except BraidError as error:  # the next look decides anew, from the history as it is then
+                replica.log.warning("alerts were not recorded", error=str(error))
+                return False
+        return any(is_part(command) for command in commands)

@@ -208,6 +208,11 @@ class LagRows(Sequence[LagRow]):
 
         self._made: list[LagRow] | None = None
 
+    @property
+    def parts(self) -> Sequence[LagColumns]:
+        """The columns of each cluster."""
+        return self._parts
+
     def __len__(self) -> int:
         return int(self._ends[-1]) if len(self._ends) else 0
 

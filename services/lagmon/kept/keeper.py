@@ -17,7 +17,7 @@ from braid.kernel.limits.lagmon.kept_lag import (
     KEPT_LAG_TREND_SECONDS,
     KEPT_LAG_TREND_STEPS,
 )
-from braid.kernel.limits.lagmon.sampling import LAG_PAUSE_FACTOR, LAG_SLICE_ROWS
+from braid.kernel.limits.lagmon.sampling import LAG_PAUSE_FACTOR
 from braid.kernel.ports import Host
 from services.lagmon.kept.chunks import chunk_of
 from services.lagmon.kept.files import Files, MemoryFiles
@@ -29,6 +29,7 @@ from services.lagmon.kept.store import KeptStore, sum_of
 from services.lagmon.kept.trends import Trend, trend_of
 from services.lagmon.model.lag import Filter, LagRow
 from services.lagmon.policy import Now
+from services.lagmon.slices import in_turns
 
 Hear = Callable[[Step], None]
 
@@ -87,6 +88,7 @@ class Keeper:
         self._restored = asyncio.Event()
         self._reading = asyncio.Lock()
         self._sampled: Now | None = None
+        self._sample_before: Sample | None = None
         self._told = ""
 
     def listen(self, hear: Hear) -> None:
@@ -161,13 +163,11 @@ class Keeper:
         if table.now == self._sampled:
             return None
         self._sampled = table.now
-        sample = Sample(table.now, table.catching_up)
-        for at in range(0, len(table.rows), LAG_SLICE_ROWS):
-            sample.add(table.rows[at : at + LAG_SLICE_ROWS])
-            await self._host.clock.sleep(0)
-        step = self._sampler.observe(sample)
+        sample = Sample(table.now, table.catching_up, self._sample_before)
+        await in_turns(self._host.clock, sample.taking(table.rows))
+        self._sample_before = sample
         self.counts = self.counts._replace(series=len(sample.lanes), left_out=sample.left_out)
-        return step
+        return await in_turns(self._host.clock, self._sampler.observing(sample))
 
     async def _keep(self, step: Step) -> None:
         blocking = self._host.tasks.run_blocking

@@ -12,15 +12,12 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from services.lagmon.columns.lanes import LaneName
+
 Columns = NDArray[np.int64]
 
 
-class SeriesKey(NamedTuple):
-    """A lane of one stream as one group consumes it; series are sorted by it."""
-
-    group: str
-    stream: str
-    lane: str
+SeriesKey = LaneName  # a series is a lane of one stream as one group consumes it; series are sorted by it
 
 
 class KeyTable(tuple[SeriesKey, ...]):

@@ -1,122 +1,55 @@
-"""Turns tables of lag into steps of 10 seconds: largest, smallest and last lag, and what was produced and done.
+"""Turns samples of lag into steps of 10 seconds: largest, smallest and last lag, and what was produced and done.
 
 Pure. Rates compare the positions at the ends of two steps. A lane whose partitions changed between them, whose log
 shrank, or that was stale has no rate for that step.
 """
 
-from collections.abc import Collection, Iterable
-from dataclasses import dataclass, field
+from collections.abc import Generator
 from typing import Final, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from braid.kernel.limits.lagmon.kept_lag import (
     KEPT_LAG_CLOCK_STEP_MS,
     KEPT_LAG_RATE_MS_MAX,
     KEPT_LAG_SAMPLE_MS_MAX,
-    KEPT_LAG_SERIES_MAX,
     KEPT_LAG_STEP_MS,
 )
-from services.lagmon.kept.rows import COLUMNS, Flag, KeyTable, SeriesKey, Step
-from services.lagmon.model.lag import LagRow, Source
+from services.lagmon.kept.rows import COLUMNS, Column, Columns, Flag, KeyTable, Step
+from services.lagmon.kept.samples import LaneSamples, Sample
 from services.lagmon.policy import Now
+from services.lagmon.slices import finished
 
-_HASH_BITS: Final = (1 << 61) - 1
-# As plain numbers: operators of an enumeration would take most of the time of a sample.
-_PRESENT: Final = int(Flag.PRESENT)
-_SECONDS: Final = int(Flag.SECONDS)
-_RECORDS: Final = int(Flag.RECORDS)
-_STALE: Final = int(Flag.STALE)
-_UNKNOWN: Final = int(Flag.UNKNOWN)
-_ESTIMATED: Final = int(Flag.ESTIMATED)
-_UNATTENDED: Final = int(Flag.UNATTENDED)
-_SMALLEST: Final = int(Flag.SMALLEST)
+__all__ = ["Sample", "Sampler"]
+
+_Ints = NDArray[np.int64]
+_Places = NDArray[np.intp]
+_NOWHERE: Final = -1
 
 
-@dataclass(slots=True)
-class LaneSample:
-    """All partitions of one lane as one group consumes it, at one instant.
+class _Positions(NamedTuple):
+    """Where lanes are, by series.
 
     Attributes:
-        seconds: The largest lag.
-        records, ends: Sums of undone records and of the logs' ends.
-        partitions: The same for the same partitions: a sum of hashes.
-        flags: What was seen, as the number of a `Flag`.
+        known: Whether that is known.
+        elapsed: When it was.
+        ends, records, partitions: As in a sample.
     """
 
-    seconds: float = 0.0
-    records: int = 0
-    ends: int = 0
-    partitions: int = 0
-    flags: int = _PRESENT
+    known: NDArray[np.bool_]
+    elapsed: NDArray[np.float64]
+    ends: _Ints
+    records: _Ints
+    partitions: NDArray[np.uint64]
 
+    @classmethod
+    def none(cls, series: int) -> "_Positions":
+        kinds = (np.bool_, np.float64, np.int64, np.int64, np.uint64)
+        return cls._make(np.zeros(series, kind) for kind in kinds)
 
-@dataclass(slots=True)
-class Sample:
-    """All lanes at one instant.
-
-    Attributes:
-        now: The instant.
-        catching_up: Clusters whose offsets were not read to their end: nothing is known of their rows.
-        lanes: By series.
-        left_out: Rows of series that found no room.
-    """
-
-    now: Now
-    catching_up: Collection[str] = ()
-    lanes: dict[SeriesKey, LaneSample] = field(default_factory=dict)
-    left_out: int = 0
-
-    def add(self, rows: Iterable[LagRow]) -> None:
-        """Adds rows of single partitions. Topics that are no channel of the mesh are not kept."""
-        for row in rows:
-            key = row.key
-            if not key.stream:
-                continue
-            series = SeriesKey(key.group, key.stream, key.lane)
-            lane = self.lanes.get(series)
-            if lane is None:
-                if len(self.lanes) >= KEPT_LAG_SERIES_MAX:
-                    self.left_out += 1
-                    continue
-                lane = self.lanes[series] = LaneSample()
-            lane.records += row.lag_records
-            lane.ends += row.end_offset
-            lane.partitions += hash((key.cluster, key.topic, key.partition)) & _HASH_BITS
-            if row.lag_seconds > lane.seconds:
-                lane.seconds = row.lag_seconds
-            lane.flags |= _flags(row, row.key.cluster in self.catching_up)
-
-
-def _flags(row: LagRow, catching_up: bool) -> int:
-    flags = _PRESENT
-    if row.stale or catching_up:
-        flags |= _STALE
-    if row.source is Source.UNKNOWN:
-        flags |= _UNKNOWN
-    elif row.source is Source.ESTIMATE:
-        flags |= _ESTIMATED
-    if row.unattended:
-        flags |= _UNATTENDED
-    return flags
-
-
-class _Position(NamedTuple):
-    elapsed: float
-    ends: int
-    records: int
-    partitions: int
-
-
-@dataclass(slots=True)
-class _OpenRow:
-    min_ms: int = 0
-    max_ms: int = 0
-    last_ms: int = 0
-    records: int = 0
-    known_ms: int = 0
-    flags: int = _PRESENT
-    position: _Position | None = None
+    def moved(self, places: _Places) -> "_Positions":
+        return _Positions._make(_moved(column, places) for column in self)
 
 
 class Sampler:
@@ -126,77 +59,108 @@ class Sampler:
         self._time_ms: int | None = None
         self._stepped = False
         self._before: Now | None = None
-        self._open: dict[SeriesKey, _OpenRow] = {}
-        self._positions: dict[SeriesKey, _Position] = {}
         self._keys = KeyTable()
+        self._open: Columns = np.zeros((COLUMNS, 0), np.int64)  # without rates
+        self._here = _Positions.none(0)  # at the last sample of the open step
+        self._there = _Positions.none(0)  # at the end of the step before
 
     def observe(self, sample: Sample) -> Step | None:
         """Adds a sample; returns the step before when the sample begins another."""
+        return finished(self.observing(sample))
+
+    def observing(self, sample: Sample) -> Generator[None, None, Step | None]:
+        """Adds a sample as `observe` does, yielding where others may get their turn."""
         now, before = sample.now, self._before
         stepped = before is not None and _clock_stepped(before, now)
         time_ms = now.wall_ms - now.wall_ms % KEPT_LAG_STEP_MS
         closed = None
         if self._time_ms is not None and time_ms != self._time_ms:
-            closed = self._close()
+            closed = self._close(self._time_ms)
             self._stepped = False
+            yield
         self._time_ms = time_ms
         self._stepped |= stepped
         since_ms = 0 if before is None else int(now.elapsed * 1000) - int(before.elapsed * 1000)
-        self._take(sample, since_ms if since_ms <= KEPT_LAG_SAMPLE_MS_MAX else 0)
+        rows = yield from self._rows(sample.lanes)
+        self._take(rows, sample.values, now, since_ms if since_ms <= KEPT_LAG_SAMPLE_MS_MAX else 0)
         self._before = now
         return closed
 
-    def _take(self, sample: Sample, since_ms: int) -> None:
-        for key, lane in sample.lanes.items():
-            row = self._open.get(key)
-            if row is None:
-                row = self._open[key] = _OpenRow()
-            flags = lane.flags
-            row.flags |= flags
-            row.position = None
-            if flags & _STALE:
-                continue
-            row.flags |= _RECORDS
-            row.records = lane.records
-            row.position = _Position(sample.now.elapsed, lane.ends, lane.records, lane.partitions)
-            if flags & _UNKNOWN:
-                continue
-            row.last_ms = round(lane.seconds * 1000)
-            row.min_ms = min(row.min_ms, row.last_ms) if row.flags & _SECONDS else row.last_ms
-            row.max_ms = max(row.max_ms, row.last_ms)
-            row.flags |= _SECONDS | _SMALLEST
-            row.known_ms += since_ms
+    def _rows(self, lanes: KeyTable) -> Generator[None, None, _Places | slice]:
+        """Makes room for series that are new; returns the place of each lane in the open step."""
+        if lanes is self._keys or lanes == self._keys:
+            return slice(None)
+        places = self._keys.positions
+        yield
+        new = [key for key in lanes if key not in places]
+        yield
+        if new:
+            self._move(lanes if len(new) + len(self._keys) == len(lanes) else KeyTable(sorted((*self._keys, *new))))
+            yield
+        if self._keys is lanes:
+            return slice(None)
+        places = self._keys.positions
+        yield
+        return np.array([places[key] for key in lanes], np.intp)
 
-    def _close(self) -> Step:
-        """Ends the open step."""
-        keys = KeyTable(sorted(self._open))
-        if keys == self._keys:
-            keys = self._keys
+    def _move(self, keys: KeyTable) -> None:
+        """Takes other series: what is known of those that stay goes with them."""
+        places = self._keys.positions
+        moved = np.array([places.get(key, _NOWHERE) for key in keys], np.intp)
+        self._open = np.stack([_moved(column, moved) for column in self._open])
+        self._here, self._there = self._here.moved(moved), self._there.moved(moved)
         self._keys = keys
-        positions: dict[SeriesKey, _Position] = {}
-        rows: list[tuple[int, ...]] = []
-        for key in keys:
-            row = self._open[key]
-            rates = _rates(self._positions.get(key), row.position)
-            rows.append((row.max_ms, row.last_ms, row.records, *rates, row.known_ms, row.flags, row.min_ms))
-            if row.position is not None:
-                positions[key] = row.position
-        columns = np.ascontiguousarray(np.array(rows, np.int64).reshape(-1, COLUMNS).T)
-        assert self._time_ms is not None
-        step = Step(self._time_ms, keys, columns, self._stepped)
-        self._open, self._positions = {}, positions
-        return step
+
+    def _take(self, rows: _Places | slice, values: LaneSamples, now: Now, since_ms: int) -> None:
+        step, here = self._open[:, rows], self._here
+        flags, seen = values.flags, step[Column.FLAGS] | values.flags
+        known = (flags & Flag.STALE) == 0
+        timed = known & ((flags & Flag.UNKNOWN) == 0)
+        last = np.rint(values.seconds * 1000).astype(np.int64)
+        first = (step[Column.FLAGS] & Flag.SECONDS) == 0
+        least = np.where(first, last, np.minimum(step[Column.MIN_MS], last))
+        step[Column.FLAGS] = seen | np.where(known, int(Flag.RECORDS), 0)
+        step[Column.FLAGS] |= np.where(timed, int(Flag.SECONDS | Flag.SMALLEST), 0)
+        step[Column.RECORDS] = np.where(known, values.records, step[Column.RECORDS])
+        step[Column.LAST_MS] = np.where(timed, last, step[Column.LAST_MS])
+        step[Column.MIN_MS] = np.where(timed, least, step[Column.MIN_MS])
+        step[Column.MAX_MS] = np.where(timed, np.maximum(step[Column.MAX_MS], last), step[Column.MAX_MS])
+        step[Column.KNOWN_MS] += np.where(timed, since_ms, 0)
+        self._open[:, rows] = step
+        here.known[rows], here.elapsed[rows] = known, now.elapsed
+        here.ends[rows], here.records[rows] = values.ends, values.records
+        here.partitions[rows] = values.partitions
+
+    def _close(self, time_ms: int) -> Step:
+        """Ends the open step. Series that had no sample in it are forgotten."""
+        columns, here, there = self._open, self._here, self._there
+        columns[Column.PRODUCED], columns[Column.DONE], columns[Column.RATED_MS] = _rates(there, here)
+        present = columns[Column.FLAGS] != 0
+        if not present.all():
+            kept = np.flatnonzero(present)
+            columns, here = np.ascontiguousarray(columns[:, kept]), here.moved(kept)
+            self._keys = KeyTable(self._keys[place] for place in kept.tolist())
+        self._open = np.zeros_like(columns)
+        self._here, self._there = _Positions.none(len(self._keys)), here
+        return Step(time_ms, self._keys, columns, self._stepped)
 
 
-def _rates(before: _Position | None, now: _Position | None) -> tuple[int, int, int]:
+def _rates(before: _Positions, now: _Positions) -> tuple[_Ints, _Ints, _Ints]:
     """Returns records produced and done between two positions, and the milliseconds between them; all 0 if unknown."""
-    if before is None or now is None or before.partitions != now.partitions:
-        return 0, 0, 0
-    rated_ms = round((now.elapsed - before.elapsed) * 1000)
+    rated_ms = np.rint((now.elapsed - before.elapsed) * 1000).astype(np.int64)
     produced = now.ends - before.ends
-    if produced < 0 or not 0 < rated_ms <= KEPT_LAG_RATE_MS_MAX:
-        return 0, 0, 0
-    return produced, produced - (now.records - before.records), rated_ms
+    same = before.known & now.known & (before.partitions == now.partitions)
+    rated = same & (produced >= 0) & (rated_ms > 0) & (rated_ms <= KEPT_LAG_RATE_MS_MAX)
+    done = produced - (now.records - before.records)
+    return np.where(rated, produced, 0), np.where(rated, done, 0), np.where(rated, rated_ms, 0)
+
+
+def _moved(column: NDArray[np.generic], places: _Places) -> NDArray[np.generic]:
+    """Returns the values of other places; 0 for those that were nowhere."""
+    found = np.zeros(len(places), column.dtype)
+    there = places != _NOWHERE
+    found[there] = column[places[there]]
+    return found
 
 
 def _clock_stepped(before: Now, now: Now) -> bool:

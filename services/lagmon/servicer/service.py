@@ -13,6 +13,7 @@ from braid.api.lagmon.v1 import lagmon_service_pb2 as api
 from braid.kernel.errors import Invalid, Unavailable
 from braid.kernel.limits.lagmon.kept_lag import KEPT_LAG_BYTES
 from braid.kernel.limits.lagmon.sampling import (
+    LAG_LOOK_PAUSE_SECONDS_MAX,
     LAG_METRICS_ROWS_MAX,
     LAG_METRICS_SECONDS,
     LAG_PAUSE_FACTOR,
@@ -153,12 +154,13 @@ class Lagmon:
             channels = first_rows(table.channels, Detail.CHANNEL, LAG_METRICS_ROWS_MAX)
             partitions = first_rows(table.clusters, Detail.PARTITION, LAG_METRICS_ROWS_MAX)
             gauges.show(channels, partitions, clusters.left_out())
-            alerts.take(clusters.look(table))
-            conditions.show((*open_keys(alerts.state), *(each.key for each in alerts.pending())), alerts.facts)
+            await alerts.take(clusters.look(table))
+            conditions.show((*open_keys(alerts.state), *alerts.pending_keys()), alerts.facts)
             gauges.show_counts(clusters.counts(), clusters.probes())
             division.show(clusters.reads(), 1 + len(clusters.readers.members))
             kept.show(keeper)
-            await clock.sleep(max(LAG_METRICS_SECONDS, (clock.elapsed() - began) * LAG_PAUSE_FACTOR))
+            pause = min((clock.elapsed() - began) * LAG_PAUSE_FACTOR, LAG_LOOK_PAUSE_SECONDS_MAX)
+            await clock.sleep(max(LAG_METRICS_SECONDS, pause))
 
 
 class Reads:

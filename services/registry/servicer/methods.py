@@ -48,11 +48,13 @@ def registry_rpc(context: RequestContext) -> RpcService:
         async for message in watch_channels(context.replica, context.term().changed, request):
             yield message
 
-    closing = ClosingRequests(context)
+    closing, past = ClosingRequests(context), PastRequests(context.replica)
     channels = {
         "CloseChannel": unary(api.CloseChannelRequest, closing.close),
         "ReleaseChannel": unary(api.ReleaseChannelRequest, closing.release),
-        "DescribePast": unary(api.DescribePastRequest, PastRequests(context.replica).describe),
+        "DescribePast": unary(api.DescribePastRequest, past.describe),
+        "ListPastStreams": unary(api.ListPastStreamsRequest, past.list_streams),
+        "ListPastClusters": unary(api.ListPastClustersRequest, past.list_clusters),
     }
     clusters, grants = _cluster_methods(ClusterRequests(context)), _grant_methods(GrantRequests(context.replica))
     revocations = _revocation_methods(RevocationRequests(context.replica))

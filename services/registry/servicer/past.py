@@ -9,6 +9,7 @@ from braid.kernel.errors import Invalid, NotFound
 from braid.kernel.ids import check_name
 from braid.kernel.ports import Caller
 from braid.runtime.histories.kinds import Kind
+from braid.runtime.histories.past_states import check_moment, states_at, states_page
 from braid.runtime.replica import Replica
 from services.registry.codec.views import NOTHING_KNOWN, channel_message, cluster_message, stream_message
 from services.registry.histories import CLUSTERS, STREAMS
@@ -37,13 +38,31 @@ class PastRequests:
             HistoryHole: events that decide the answer are not kept.
             ArchiveDamaged: one of them was changed or removed.
         """
-        if request.at_ms <= 0:
-            raise Invalid("a moment is after the year 1970", field="at_ms")
+        check_moment(request.at_ms, self.replica.host.clock.now_ms())
         if bool(request.stream) == bool(request.cluster):
             raise Invalid("a stream or a cluster is described", field="stream", remedy="name exactly one of them")
         if request.stream:
             return await self._stream(check_name(request.stream, "stream"), request.at_ms)
         return await self._cluster(check_name(request.cluster, "cluster"), request.at_ms)
+
+    async def list_streams(self, request: api.ListPastStreamsRequest, caller: Caller) -> api.ListPastStreamsResponse:
+        """Lists the streams that existed at a moment, by name. Raises `Invalid`, `Exhausted`, `Unavailable`."""
+        check_moment(request.at_ms, self.replica.host.clock.now_ms())
+        aggregates = self.replica.aggregates
+        found = await states_page(aggregates, STREAMS, request.at_ms, request.page_size, request.page_token)
+        clusters = await states_at(aggregates, CLUSTERS, request.at_ms)  # where each was; a gap leaves zones out alone
+        zones = World(request.at_ms, clusters.states, {}).zones
+        streams = [stream_message(each, NOTHING_KNOWN, zones) for each in found.states.values() if each.exists]
+        return api.ListPastStreamsResponse(streams=streams, gaps=found.gaps, next_page_token=found.next_page_token)
+
+    async def list_clusters(self, request: api.ListPastClustersRequest, caller: Caller) -> api.ListPastClustersResponse:
+        """Lists the clusters that existed at a moment, by name. Raises `Invalid`, `Exhausted`, `Unavailable`."""
+        check_moment(request.at_ms, self.replica.host.clock.now_ms())
+        clusters = await states_at(self.replica.aggregates, CLUSTERS, request.at_ms)
+        streams = await states_at(self.replica.aggregates, STREAMS, request.at_ms)
+        world = World(request.at_ms, clusters.states, streams.states)
+        listed = [cluster_message(each, world) for each in clusters.states.values() if each.exists]
+        return api.ListPastClustersResponse(clusters=listed, gaps=[*clusters.gaps, *streams.gaps])
 
     async def _stream(self, name: str, at_ms: int) -> api.DescribePastResponse:
         stream = (await self.replica.aggregates.past(STREAMS, name, at_ms)).state

@@ -43,6 +43,8 @@ SAMPLES: Final[Mapping[str, Mapping[str, Sequence[str]]]] = {
         "ListChannels": ['stream: "logs"'],
         "WatchChannels": ["protocol_version: 1"],
         "DescribePast": ['stream: "logs" at_ms: 1767225602000', 'cluster: "east" at_ms: 1767225602000'],
+        "ListPastStreams": ["at_ms: 1767225602000", "at_ms: 1767225602000 page_size: 1"],
+        "ListPastClusters": ["at_ms: 1767225602000"],
         "GrantAccess": [
             'spec {principal: "dns:ada" role: ACCESS_ROLE_VIEWER resource: "stream/logs" reason: "x"}',
             'spec {principal: "dns:bob" role: ACCESS_ROLE_OPERATOR resource: "mesh"} lasting_ms: 60000',
@@ -101,6 +103,7 @@ SAMPLES: Final[Mapping[str, Mapping[str, Sequence[str]]]] = {
         "ResumeLane": ['group: "indexer" lane: "live"'],
         "SplitBacklog": ['group: "indexer" stream: "logs" lane: "live" partition: 0 share: 0.5'],
         "DescribePast": ['group: "indexer" at_ms: 1767225604000', 'stream: "logs" at_ms: 1767225604000'],
+        "ListPastGroups": ["at_ms: 1767225604000", "at_ms: 1767225604000 page_size: 1"],
         "CloseChannel": ['channel: "logs/live/1" registry_revision: 1'],
         "Beat": ["sequence: 1 tickets: 1"],
         "Join": ["heartbeat {sequence: 1}", "acknowledge {delta_sequence: 1}", 'leave {reason: "x"}'],

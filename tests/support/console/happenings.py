@@ -72,6 +72,21 @@ def alerts() -> list[Document]:
     ]
 
 
+def responses() -> list[Document]:
+    """Returns what groups did about lag by themselves: proposed, in force as far as it goes, and undone."""
+
+    def response(kind: str, state: str, ago_s: int, **more: object) -> Document:
+        row = {"group": "indexer", "kind": kind, "lane": "live", "subject": "", "state": state, "before": ""}
+        return {"key": f"indexer/{kind}", **row, "after": "", "reason": "", "since_ms": NOW_MS - ago_s * 1_000, **more}
+
+    reason = "lag of live is 97 s, its target 5 s"
+    return [
+        response("shift_shares", "exhausted", 90, before="0.5", after="0.8", reason=reason),
+        response("split_backlog", "proposed", 30, subject="logs/live/7/3", after="0.3", reason=reason),
+        response("raise_concurrency", "undone", 3_600, group=HOSTILE),
+    ]
+
+
 def outlets() -> list[Document]:
     """Returns outlets, one of them in trouble."""
     return [

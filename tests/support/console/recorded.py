@@ -16,7 +16,7 @@ from urllib.parse import parse_qs, unquote, urlsplit
 from tests.support.console import message_answers
 from tests.support.console.actions import command_of
 from tests.support.console.documents import HOSTILE, NOW_MS, Document
-from tests.support.console.views import QUESTIONS, VIEWS
+from tests.support.console.views import QUESTIONS, snapshot
 
 STATIC: Final = Path(__file__).resolve().parents[3] / "console/static"
 POLICY: Final = (
@@ -173,7 +173,7 @@ class _Handler(BaseHTTPRequestHandler):
         }
 
     def _snapshot(self, view: str, params: Mapping[str, str]) -> Document:
-        return {"view": view, "params": dict(params), "now_ms": NOW_MS, "id": "k.1", "parts": VIEWS[view](params)}
+        return {"view": view, "params": dict(params), "now_ms": NOW_MS, "id": "k.1", "parts": snapshot(view, params)}
 
     def _stream(self, view: str, params: Mapping[str, str]) -> None:
         self.send_response(200)

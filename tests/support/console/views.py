@@ -143,9 +143,13 @@ VIEWS: Final[Mapping[str, Callable[[Mapping[str, str]], Document]]] = {
     "stream": _stream,
     "groups": lambda _params: {"groups": _table(documents.groups()), "lag": _table(documents.lags(), stale=True)},
     "group": _group,
-    "clusters": lambda _params: {"clusters": _table(_clusters()), "channels": _table(_channels())},
+    "clusters": lambda _params: {"clusters": _table(_clusters())},
     "cluster": _cluster,
-    "alerts": lambda _params: {"alerts": _table(happenings.alerts()), "outlets": _table(happenings.outlets())},
+    "alerts": lambda _params: {
+        "alerts": _table(happenings.alerts()),
+        "outlets": _table(happenings.outlets()),
+        "responses": _table(happenings.responses()),
+    },
     "events": lambda params: {"events": _table(_matching(params)), "gaps": _table([])},
     "dead-letters": _letters,
     "dead-letter": lambda _params: {"letter": _value(happenings.letter_in_full())},
@@ -157,6 +161,33 @@ VIEWS: Final[Mapping[str, Callable[[Mapping[str, str]], Document]]] = {
     },
     "access": _access,
 }
+
+
+_PAST: Final = ("overview", "streams", "stream", "groups", "group", "clusters", "cluster", "events")
+
+
+def snapshot(view: str, params: Mapping[str, str]) -> Document:
+    """The parts of a page; as of a moment without what is not kept, as the server answers."""
+    parts = VIEWS[view](params)
+    if not params.get("at_ms"):
+        return parts
+    absent = set(parts) if view not in _PAST else {"alerts"} | ({"lag"} if view in ("group", "streams") else set())
+    hole = {
+        "status": 404,
+        "reason": "HISTORY_HOLE",
+        "message": "alerts are not kept as of a moment",
+        "field": "at_ms",
+        "remedy": "its events tell what happened",
+    }
+    for name in absent & set(parts):
+        parts[name] |= {"rows": [], "error": hole, "stale": False, "as_of_ms": NOW_MS}
+    if view == "overview":
+        parts["summary"]["value"] |= {"alerts_firing": None}
+        gap = {"key": "registry/stream/audits", "history": "registry/stream/audits", "first": 1, "last": 512}
+        parts["unknown_streams"] = _table([gap | {"reason": "a snapshot took their place, and no archive is set"}])
+    for part in parts.values():
+        part |= {"stale": False, "as_of_ms": NOW_MS}
+    return parts
 
 
 def _reason(place: int, text: str, actor: str) -> Document:

@@ -1170,3 +1170,60 @@ class DescribePastResponse(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___DescribePastResponse: _TypeAlias = DescribePastResponse  # noqa: Y015
+
+@_typing.final
+class ListPastGroupsRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    AT_MS_FIELD_NUMBER: _builtins.int
+    PAGE_SIZE_FIELD_NUMBER: _builtins.int
+    PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    at_ms: _builtins.int
+    page_size: _builtins.int
+    """Of histories that are read: a page may hold fewer groups, or none."""
+    page_token: _builtins.str
+    def __init__(
+        self,
+        *,
+        at_ms: _builtins.int = ...,
+        page_size: _builtins.int = ...,
+        page_token: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["at_ms", b"at_ms", "page_size", b"page_size", "page_token", b"page_token"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListPastGroupsRequest: _TypeAlias = ListPastGroupsRequest  # noqa: Y015
+
+@_typing.final
+class ListPastGroupsResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    GROUPS_FIELD_NUMBER: _builtins.int
+    GAPS_FIELD_NUMBER: _builtins.int
+    NEXT_PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    next_page_token: _builtins.str
+    @_builtins.property
+    def groups(self) -> _containers.RepeatedCompositeFieldContainer[_group_pb2.Group]:
+        """Those that existed then, by name."""
+
+    @_builtins.property
+    def gaps(self) -> _containers.RepeatedCompositeFieldContainer[_event_pb2.EventGap]:
+        """Groups that may have existed, and of which events that decide it are not kept."""
+
+    def __init__(
+        self,
+        *,
+        groups: _abc.Iterable[_group_pb2.Group] | None = ...,
+        gaps: _abc.Iterable[_event_pb2.EventGap] | None = ...,
+        next_page_token: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["gaps", b"gaps", "groups", b"groups", "next_page_token", b"next_page_token"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListPastGroupsResponse: _TypeAlias = ListPastGroupsResponse  # noqa: Y015

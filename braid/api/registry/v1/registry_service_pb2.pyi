@@ -3,6 +3,7 @@
 isort:skip_file
 """
 
+from braid.api.mesh.v1 import event_pb2 as _event_pb2
 from braid.api.registry.v1 import cluster_pb2 as _cluster_pb2
 from braid.api.registry.v1 import stream_pb2 as _stream_pb2
 from collections import abc as _abc
@@ -962,3 +963,117 @@ class DescribePastResponse(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___DescribePastResponse: _TypeAlias = DescribePastResponse  # noqa: Y015
+
+@_typing.final
+class ListPastStreamsRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    AT_MS_FIELD_NUMBER: _builtins.int
+    PAGE_SIZE_FIELD_NUMBER: _builtins.int
+    PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    at_ms: _builtins.int
+    page_size: _builtins.int
+    """Of histories that are read: a page may hold fewer streams, or none."""
+    page_token: _builtins.str
+    def __init__(
+        self,
+        *,
+        at_ms: _builtins.int = ...,
+        page_size: _builtins.int = ...,
+        page_token: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["at_ms", b"at_ms", "page_size", b"page_size", "page_token", b"page_token"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListPastStreamsRequest: _TypeAlias = ListPastStreamsRequest  # noqa: Y015
+
+@_typing.final
+class ListPastStreamsResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    STREAMS_FIELD_NUMBER: _builtins.int
+    GAPS_FIELD_NUMBER: _builtins.int
+    NEXT_PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    next_page_token: _builtins.str
+    @_builtins.property
+    def streams(self) -> _containers.RepeatedCompositeFieldContainer[_stream_pb2.Stream]:
+        """Those that existed then, by name, without what is measured and not recorded."""
+
+    @_builtins.property
+    def gaps(self) -> _containers.RepeatedCompositeFieldContainer[_event_pb2.EventGap]:
+        """Streams that may have existed, and of which events that decide it are not kept."""
+
+    def __init__(
+        self,
+        *,
+        streams: _abc.Iterable[_stream_pb2.Stream] | None = ...,
+        gaps: _abc.Iterable[_event_pb2.EventGap] | None = ...,
+        next_page_token: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["gaps", b"gaps", "next_page_token", b"next_page_token", "streams", b"streams"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListPastStreamsResponse: _TypeAlias = ListPastStreamsResponse  # noqa: Y015
+
+@_typing.final
+class ListPastClustersRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    AT_MS_FIELD_NUMBER: _builtins.int
+    PAGE_SIZE_FIELD_NUMBER: _builtins.int
+    PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    at_ms: _builtins.int
+    page_size: _builtins.int
+    """All are on the first page."""
+    page_token: _builtins.str
+    def __init__(
+        self,
+        *,
+        at_ms: _builtins.int = ...,
+        page_size: _builtins.int = ...,
+        page_token: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["at_ms", b"at_ms", "page_size", b"page_size", "page_token", b"page_token"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListPastClustersRequest: _TypeAlias = ListPastClustersRequest  # noqa: Y015
+
+@_typing.final
+class ListPastClustersResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CLUSTERS_FIELD_NUMBER: _builtins.int
+    GAPS_FIELD_NUMBER: _builtins.int
+    NEXT_PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    next_page_token: _builtins.str
+    @_builtins.property
+    def clusters(self) -> _containers.RepeatedCompositeFieldContainer[_cluster_pb2.Cluster]:
+        """Those that existed then, by name, without what is measured and not recorded."""
+
+    @_builtins.property
+    def gaps(self) -> _containers.RepeatedCompositeFieldContainer[_event_pb2.EventGap]:
+        """Clusters that may have existed; and streams whose channels are missing in the counts of clusters."""
+
+    def __init__(
+        self,
+        *,
+        clusters: _abc.Iterable[_cluster_pb2.Cluster] | None = ...,
+        gaps: _abc.Iterable[_event_pb2.EventGap] | None = ...,
+        next_page_token: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["clusters", b"clusters", "gaps", b"gaps", "next_page_token", b"next_page_token"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListPastClustersResponse: _TypeAlias = ListPastClustersResponse  # noqa: Y015

@@ -29,11 +29,9 @@ ALERT_HOT_PARTITIONS_MIN: Final = 4
 ALERT_RETENTION_SHARE: Final = 0.8  # of what a topic keeps; the oldest undone record is older
 ALERT_RETENTION_LEFT_SECONDS: Final = 86_400.0  # until Kafka deletes it; with more time nobody need be woken
 ALERT_DRAIN_SECONDS: Final = 3_600.0  # a drain takes no longer unless something holds it
-ALERT_STUCK_KEPT_MAX: Final = 200_000  # partitions whose base offset is remembered
 ALERT_GROUPS_SECONDS: Final = 10.0  # between two looks at the assigner's groups; a rewind waits for three of them
 ALERT_REWIND_RECORDS: Final = 1_000  # by which a committed offset goes back; a lease that changes hands repeats fewer
 ALERT_REWIND_SECONDS: Final = 600.0  # for which it is told, unless they are done again before
-ALERT_REWIND_KEPT_MAX: Final = 200_000  # partitions whose committed offset is remembered
 ALERT_COPIES_SECONDS: Final = 300.0  # a topic lacks copies for so long; a broker that restarts is back before
 ALERT_COPIES_TOPICS_MAX: Final = 5  # of one cluster with an alert each; more of them are one alert about the cluster
 ALERT_COPIES_GAP_SECONDS: Final = 15.0  # a topic that is not named for so long has its copies; a new leader looks first
@@ -64,6 +62,7 @@ ALERT_QUIET_SECONDS: Final = 5.0  # a condition does not hold for so long until 
 
 # --- what is kept
 ALERTS_OPEN_MAX: Final = 2_000  # firing at once; pages come before tickets, and further ones wait until one is resolved
+ALERT_CHANGES_AT_ONCE: Final = 100  # recorded by one command: some milliseconds, and fewer than a store takes at once
 ALERTS_RESOLVED_MAX: Final = 1_000  # kept, newest first
 ALERTS_RESOLVED_SECONDS: Final = 30 * 86_400.0
 ALERT_TEXT_MAX: Final = 512  # characters of a summary

@@ -9,6 +9,7 @@ import { Shape } from "../parts/State";
 import { useActions, type Action, type ActionArgument } from "../state/asking";
 import { closeAction, openAction, useOpened } from "./opened";
 import { argumentsOf, missing, type Filled } from "./values";
+import { usePast } from "../state/moment";
 
 interface Done {
   summary: string;
@@ -151,8 +152,9 @@ function Field(props: { argument: ActionArgument; value: string | boolean; onCha
 /** A button that begins an action, filled in as far as the place knows. */
 export function ActionButton(props: { verb: string; given?: Filled; label: string; small?: boolean; what?: string }): ReactElement {
   const { verb, given = {}, label, small = false, what } = props;
+  const past = usePast();
   return (
-    <button type="button" className={small ? "small" : ""} {...(what ? { "aria-label": `${label} ${what}` } : {})} onClick={() => openAction(verb, given)}>
+    <button type="button" disabled={past} {...(past ? { title: "The past cannot be changed. Go back to now first." } : {})} className={small ? "small" : ""} {...(what ? { "aria-label": `${label} ${what}` } : {})} onClick={() => openAction(verb, given)}>
       {label}
     </button>
   );

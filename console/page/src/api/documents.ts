@@ -142,6 +142,19 @@ export interface Alert extends Row {
   silence?: { reason: string; expire_time_ms: number; created_by: string };
 }
 
+/** What a group did about its lag by itself: proposed, in force, or undone. */
+export interface LagResponse extends Row {
+  group: string;
+  kind: string;
+  lane: string;
+  subject: string;
+  state: string;
+  before: string;
+  after: string;
+  reason: string;
+  since_ms: number;
+}
+
 export interface Outlet extends Row {
   name: string;
   kind: string;

@@ -8,7 +8,7 @@ export const SILENCE_MS = 15_000;
 const BUSY_MS = 30_000;
 const RETRY_MS = [500, 1_000, 2_000, 5_000, 10_000];
 
-export type Connection = "connecting" | "live" | "reconnecting" | "asleep" | "signed-out" | "failed";
+export type Connection = "connecting" | "live" | "past" | "reconnecting" | "asleep" | "signed-out" | "failed";
 
 export interface LiveState {
   readonly connection: Connection;
@@ -49,13 +49,16 @@ export class LiveView {
   constructor(
     private readonly path: string,
     private readonly around: Surroundings = browser,
+    /** The moment that is shown, which is asked for and never followed; 0 for the present. */
+    private readonly at_ms: number = 0,
   ) {}
 
   /** Opens the stream. After `stop` it may be opened again. */
   start(): void {
     this.ended = false;
     this.failures = 0;
-    this.connect();
+    if (this.at_ms > 0) void this.lookBack();
+    else this.connect();
   }
 
   stop(connection: Connection = "connecting"): void {
@@ -144,6 +147,20 @@ export class LiveView {
       else if (fault !== null && [400, 403, 404].includes(fault.status)) this.refuse(fault);
       else this.update({ connection: "reconnecting", fault });
     }
+  }
+
+  /** Asks for a moment, and again only while some of it was not answered: what was does not change. */
+  private async lookBack(): Promise<void> {
+    await this.look();
+    if (this.ended) return;
+    const { state, fault } = this.latest;
+    const parts = Object.values(state?.parts ?? {});
+    if (state !== null && fault === null) {
+      this.update({ connection: "past", state: { ...state, now_ms: this.at_ms } });
+      if (parts.every((part) => !part.stale)) return;
+    }
+    const wait = RETRY_MS[Math.min((this.failures += 1), RETRY_MS.length - 1)] ?? 0;
+    this.retry = this.around.later(() => void (this.ended ? null : this.lookBack()), wait);
   }
 
   private refuse(fault: Fault): void {

@@ -48,8 +48,8 @@ function askedFor(row: Approval): string {
 
 function Approvals({ rows, now_ms }: { rows: readonly Approval[]; now_ms: number }): ReactElement {
   const columns: CellColumn<Approval>[] = [
-    { id: "asked", label: "Asked for", text: askedFor, cell: (row) => <span className="mono">{askedFor(row)}</span> },
-    { id: "state", label: "State", text: (row) => row.state, order: (row) => (row.state === "waiting" ? "0" : row.state), width: 130, cell: (row) => <State state={row.state} /> },
+    { id: "asked", label: "Asked for", text: askedFor, cell: (row) => <span className="mono" title={askedFor(row)}>{askedFor(row)}</span> },
+    { id: "state", label: "State", text: (row) => row.state, order: (row) => (row.state === "waiting" ? "0" : row.state), width: 130, cell: (row) => <State state={row.state} />, leave: "phone" },
     { id: "by", label: "By", text: (row) => (row.request?.asked_by ?? ""), leave: "tablet", cell: (row) => <span className="mono">{row.request?.asked_by}</span> },
     { id: "left", label: "Left", text: (row) => (row.left_ms > 0 ? duration(row.left_ms / 1000) : ""), order: (row) => row.left_ms, align: "right", width: 100, leave: "phone" },
     { id: "age", label: "Age", text: (row) => String(row.ask_time_ms), order: (row) => -row.ask_time_ms, align: "right", width: 90, cell: (row) => <Age ms={row.ask_time_ms} now_ms={now_ms} />, leave: "phone" },
@@ -71,12 +71,22 @@ function Approvals({ rows, now_ms }: { rows: readonly Approval[]; now_ms: number
   return <Table name="approvals" prefix="a" rows={rows} columns={columns} sort="state" empty={<Empty title="Nothing waits for a second person." command="braid approve --help" />} />;
 }
 
+/** A principal with its own name first, for narrow columns cut the end off: `user/ann braid.local`. The title has it whole. */
+function Principal({ name }: { name: string }): ReactElement {
+  const [, domain = "", path = ""] = /^spiffe:\/\/([^/]+)\/(.+)$/.exec(name) ?? [];
+  return (
+    <span className="mono" title={name}>
+      {path || name} <span className="faint">{domain}</span>
+    </span>
+  );
+}
+
 function Grants({ rows, now_ms }: { rows: readonly Grant[]; now_ms: number }): ReactElement {
   const ends = (row: Grant): string => (row.ended ? "ended" : row.spec?.expire_time_ms ? dateTime(row.spec.expire_time_ms, "utc") : "never");
   const columns: CellColumn<Grant>[] = [
-    { id: "principal", label: "Principal", text: (row) => row.spec?.principal ?? "", cell: (row) => <span className="mono">{row.spec?.principal}</span> },
-    { id: "role", label: "Role", text: (row) => (row.spec?.role ?? "").replaceAll("_", "-"), width: 110 },
-    { id: "resource", label: "On", text: (row) => row.spec?.resource || "the whole mesh", width: 140 },
+    { id: "principal", label: "Principal", text: (row) => row.spec?.principal ?? "", cell: (row) => <Principal name={row.spec?.principal ?? ""} /> },
+    { id: "role", label: "Role", text: (row) => (row.spec?.role ?? "").replaceAll("_", "-"), width: 104 },
+    { id: "resource", label: "On", text: (row) => row.spec?.resource || "the whole mesh", width: 124 },
     { id: "ends", label: "Ends", text: ends, order: (row) => row.spec?.expire_time_ms || Infinity, width: 170, leave: "tablet" },
     { id: "reason", label: "Why", text: (row) => row.spec?.reason ?? "", width: 140, leave: "tablet" },
     { id: "by", label: "Given by", text: (row) => row.granted_by, width: 110, leave: "tablet", cell: (row) => <span className="mono">{row.granted_by.split("/").at(-1)}</span> },

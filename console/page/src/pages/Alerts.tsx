@@ -12,6 +12,7 @@ import { State } from "../parts/State";
 import { Tabs } from "../parts/Tabs";
 import { useAddress } from "../state/search";
 import { nowOf, table, useView } from "../state/view";
+import { ResponseList } from "./ResponseList";
 import { Title } from "./Title";
 
 const SHOWN = [["", "Firing"], ["1", "Resolved, too"]] as const;
@@ -54,6 +55,7 @@ export function Alerts(): ReactElement {
         ))}
       </div>
       {live.state && shown.length === 0 ? <NoAlert filter={address["q"] ?? named} /> : null}
+      <ResponseList live={live} />
       <Outlets live={live} />
     </>
   );

@@ -12,6 +12,7 @@ import { Section, Staleness } from "../parts/Notes";
 import { drainText, stateOf } from "../parts/RouteDiagram";
 import { State } from "../parts/State";
 import { Table, type CellColumn } from "../parts/Table";
+import { usePast } from "../state/moment";
 import { nowOf, table, useView, value } from "../state/view";
 import { AlertList } from "./AlertList";
 import { diskShare } from "./Clusters";
@@ -41,6 +42,7 @@ export function ClusterPage(): ReactElement {
 
 function Health({ cluster, now_ms }: { cluster: Cluster; now_ms: number }): ReactElement {
   const { spec, status } = cluster;
+  const past = usePast();
   const used = diskShare(cluster);
   const load = status.load;
   return (
@@ -54,12 +56,12 @@ function Health({ cluster, now_ms }: { cluster: Cluster; now_ms: number }): Reac
           ["Kafka's id", <span key="id" className="mono">{status.kafka_cluster_id}</span>],
           ["Health since", <Age key="since" ms={status.health_since_ms} now_ms={now_ms} />],
           ["Verdict", status.verdict.replaceAll("_", " ")],
-          ["Fullest disk", used === undefined ? load?.unmeasured || "not measured" : `${percent(used)} used, ${bytes(load?.free_bytes ?? 0)} free on broker ${load?.broker}`],
-          ["Written", load && load.measured_ms > 0 ? `${bytes(load.bytes_per_s)}/s` : "not measured"],
+          ["Fullest disk", used === undefined ? load?.unmeasured || (past ? "not kept" : "not measured") : `${percent(used)} used, ${bytes(load?.free_bytes ?? 0)} free on broker ${load?.broker}`],
+          ["Written", load && load.measured_ms > 0 ? `${bytes(load.bytes_per_s)}/s` : past ? "not kept" : "not measured"],
           ["Security profile", spec.security_profile || "plain text"],
         ]}
       />
-      {status.evidence ? <EvidenceFacts evidence={status.evidence} now_ms={now_ms} /> : <p className="note">Only the leading registry knows the evidence, and it has none yet.</p>}
+      {status.evidence ? <EvidenceFacts evidence={status.evidence} now_ms={now_ms} /> : <p className="note">{past ? "The evidence, disks and rates were measured, and are not kept at this time." : "Only the leading registry knows the evidence, and it has none yet."}</p>}
     </>
   );
 }

@@ -11,9 +11,11 @@ import { Moment } from "../parts/moments";
 import { Empty, Problem, Staleness } from "../parts/Notes";
 import { Table, type CellColumn } from "../parts/Table";
 import { Timeline } from "../parts/Timeline";
+import { useMoment } from "../state/moment";
 import { usePreferences } from "../state/preferences";
 import { useAddress, type Search } from "../state/search";
 import { nowOf, table, useView } from "../state/view";
+import { TravelSlider } from "../shell/Travel";
 import { EventFilters } from "./EventFilters";
 import { aboutOf, typeWords } from "./event_words";
 import { Title } from "./Title";
@@ -28,6 +30,12 @@ const FILTERS = ["history", "service", "actor", "since_ms", "until_ms", "refused
 
 function filterOf(address: Search): Record<string, string> {
   return Object.fromEntries(FILTERS.flatMap((name) => (address[name] ? [[name, address[name]]] : [])));
+}
+
+/** The filter with no event after the moment that is shown. */
+function before(filter: Record<string, string>, at_ms: number): Record<string, string> {
+  const until = Number(filter["until_ms"] ?? 0);
+  return at_ms > 0 && (until === 0 || until > at_ms) ? { ...filter, until_ms: String(at_ms) } : filter;
 }
 
 /** Events older than those of the view, a page at a time, as far as they are kept. */
@@ -68,7 +76,8 @@ function columns(open: string, onOpen: (key: string) => void): CellColumn<MeshEv
 export function Events(): ReactElement {
   const [address, change] = useAddress();
   const { zone } = usePreferences();
-  const filter = filterOf(address);
+  const at_ms = useMoment().ms;
+  const filter = before(filterOf(address), at_ms);
   const live = useView("events", filter);
   const older = useOlder(filter);
   const events = table<MeshEvent>(live, "events");
@@ -84,6 +93,7 @@ export function Events(): ReactElement {
       <Title name="Events">
         <Copy text={incidentTimeline(rows, zone)} label="Copy as incident timeline" />
       </Title>
+      {at_ms > 0 ? null : <TravelSlider />}
       <EventFilters address={address} change={change} />
       <Staleness part={events} now_ms={nowOf(live)} />
       <Timeline events={rows} onRange={(since, until) => change({ since_ms: String(since), until_ms: String(until) })} />

@@ -13,14 +13,15 @@ import { age } from "../format/times";
 import { useAddress } from "../state/search";
 
 export function memberState(member: Member): string {
-  return member.drain && member.drain !== "unspecified" ? member.drain : member.state;
+  if (member.drain && member.drain !== "unspecified") return member.drain;
+  return member.state === "unspecified" ? "not kept" : member.state;
 }
 
 export function MemberTable({ group, rows, now_ms }: { group: string; rows: readonly Member[]; now_ms: number }): ReactElement {
   const columns: CellColumn<Member>[] = [
     { id: "member", label: "Member", text: (row) => `${row.client_id} ${row.id}`, cell: (row) => <span title={row.id}>{row.client_id || row.id}</span> },
-    { id: "state", label: "State", text: memberState, width: 130, cell: (row) => <State state={memberState(row)} /> },
-    { id: "leases", label: "Leases", text: (row) => count(row.leases), order: (row) => row.leases, align: "right", width: 90 },
+    { id: "state", label: "State", text: memberState, width: 104, cell: (row) => <State state={memberState(row)} /> },
+    { id: "leases", label: "Leases", text: (row) => count(row.leases), order: (row) => row.leases, align: "right", width: 90, leave: "phone" },
     {
       id: "load",
       label: "Load",

@@ -3,7 +3,7 @@ import { useMemo, type ReactElement } from "react";
 import type { Group, Lag } from "../api/documents";
 import { count } from "../format/numbers";
 import { GroupLink, LagCell, lagText, Trend, trendText } from "../parts/cells";
-import { Empty, Staleness } from "../parts/Notes";
+import { Empty, notKept, Staleness } from "../parts/Notes";
 import { State } from "../parts/State";
 import { Table, type CellColumn } from "../parts/Table";
 import { nowOf, table, useView } from "../state/view";
@@ -18,7 +18,7 @@ function trendOf(row: GroupRow): { trend_per_s?: number; seconds_to_zero?: numbe
   };
 }
 
-function columnsAt(now_ms: number): CellColumn<GroupRow>[] {
+function columnsAt(now_ms: number, noLag: string): CellColumn<GroupRow>[] {
   return [
     { id: "group", label: "Group", text: (row) => row.key, cell: (row) => (row.group ? <GroupLink name={row.key} /> : <span title="lagmon sees its commits; the assigner does not know it">{row.key}</span>) },
     { id: "state", label: "State", text: (row) => row.state, width: 132, cell: (row) => <State state={row.state} />, leave: "phone" },
@@ -29,10 +29,10 @@ function columnsAt(now_ms: number): CellColumn<GroupRow>[] {
       order: (row) => row.worst?.lag_seconds ?? -1,
       align: "right",
       width: 134,
-      cell: (row) => (row.worst ? <LagCell lag={row.worst} now_ms={now_ms} /> : <span className="faint">none known</span>),
+      cell: (row) => (row.worst ? <LagCell lag={row.worst} now_ms={now_ms} /> : <span className="faint">{noLag}</span>),
     },
     { id: "lane", label: "Where", text: (row) => (row.worst ? `${row.worst.stream}/${row.worst.lane}` : ""), width: 130, leave: "tablet" },
-    { id: "records", label: "Records", text: (row) => count(row.records), order: (row) => row.records, align: "right", width: 104, leave: "phone" },
+    { id: "records", label: "Records", text: (row) => (row.worst ? count(row.records) : ""), order: (row) => row.records, align: "right", width: 104, leave: "phone" },
     { id: "trend", label: "Trend", text: (row) => trendText(trendOf(row)), order: (row) => row.trend_per_s ?? 0, align: "right", width: 186, cell: (row) => <Trend lag={trendOf(row)} />, leave: "tablet" },
     { id: "members", label: "Members", text: (row) => String(row.group?.status.members ?? ""), order: (row) => row.group?.status.members ?? -1, align: "right", width: 80, leave: "phone" },
     {
@@ -57,7 +57,8 @@ export function Groups(): ReactElement {
   const lag = table<Lag>(live, "lag");
   const rows = useMemo(() => groupRows(groups.rows, lag.rows), [groups.rows, lag.rows]);
   const minute = Math.floor(now / 5_000);
-  const columns = useMemo(() => columnsAt(now), [minute]);
+  const noLag = notKept(lag) ? "not kept" : "none known";
+  const columns = useMemo(() => columnsAt(now, noLag), [minute, noLag]);
   return (
     <>
       <Title name="Groups" />

@@ -12,6 +12,7 @@ import { Empty, Section } from "../parts/Notes";
 import { stateOf } from "../parts/RouteDiagram";
 import { State } from "../parts/State";
 import { Table, type CellColumn } from "../parts/Table";
+import { usePast } from "../state/moment";
 import { nowOf, table, useView, value } from "../state/view";
 import { aboutOf, typeWords } from "./event_words";
 import { Title } from "./Title";
@@ -47,21 +48,22 @@ export function Overview(): ReactElement {
   );
 }
 
-/** A number is absent while its service has not answered. */
-function shown(number: number | null | undefined): string {
-  return number === null || number === undefined ? "…" : count(number);
+/** A number is absent while its service has not answered, and where nobody kept it. */
+function shown(number: number | null | undefined, absent: string): string {
+  return number === null || number === undefined ? absent : count(number);
 }
 
 function Figures({ summary }: { summary: OverviewSummary | null }): ReactElement {
+  const absent = usePast() && summary !== null ? "not kept" : "…";
   const { clusters_unwell = null, streams_blocked = null, worst_lag_seconds = null, free_leases = null, alerts_firing = null, moves = null } = summary ?? {};
   return (
     <div className="figures">
-      <Figure label="Alerts firing" value={shown(alerts_firing)} tone={alerts_firing ? "bad" : "idle"} note={alerts_firing === 0 ? "nobody needs to look" : ""} />
-      <Figure label="Worst lag" value={worst_lag_seconds === null ? "…" : duration(worst_lag_seconds)} note={summary?.lag_stale ? "some of it is stale" : "of any group"} tone={summary?.lag_stale ? "warn" : "idle"} />
-      <Figure label="Clusters" value={shown(summary?.clusters)} tone={clusters_unwell ? "bad" : "idle"} note={clusters_unwell ? `${count(clusters_unwell)} unwell` : "all well"} />
-      <Figure label="Streams" value={shown(summary?.streams)} tone={streams_blocked ? "warn" : "idle"} note={streams_blocked ? `${count(streams_blocked)} blocked` : "none blocked"} />
-      <Figure label="Moves in progress" value={shown(moves)} note={moves ? "channels drain" : "nothing moves"} />
-      <Figure label="Unowned partitions" value={shown(free_leases)} tone={free_leases ? "warn" : "idle"} note={`in ${summary?.groups === 1 ? "1 group" : `${shown(summary?.groups)} groups`}`} />
+      <Figure label="Alerts firing" value={shown(alerts_firing, absent)} tone={alerts_firing ? "bad" : "idle"} note={alerts_firing === 0 ? "nobody needs to look" : ""} />
+      <Figure label="Worst lag" value={worst_lag_seconds === null ? absent : duration(worst_lag_seconds)} note={summary?.lag_stale ? "some of it is stale" : "of any group"} tone={summary?.lag_stale ? "warn" : "idle"} />
+      <Figure label="Clusters" value={shown(summary?.clusters, absent)} tone={clusters_unwell ? "bad" : "idle"} note={clusters_unwell ? `${count(clusters_unwell)} unwell` : "all well"} />
+      <Figure label="Streams" value={shown(summary?.streams, absent)} tone={streams_blocked ? "warn" : "idle"} note={streams_blocked ? `${count(streams_blocked)} blocked` : "none blocked"} />
+      <Figure label="Moves in progress" value={shown(moves, absent)} note={moves ? "channels drain" : "nothing moves"} />
+      <Figure label="Unowned partitions" value={shown(free_leases, absent)} tone={free_leases ? "warn" : "idle"} note={`in ${summary?.groups === 1 ? "1 group" : `${shown(summary?.groups, absent)} groups`}`} />
     </div>
   );
 }

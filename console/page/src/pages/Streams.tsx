@@ -5,7 +5,7 @@ import { count } from "../format/numbers";
 import { age } from "../format/times";
 import { ClusterLink, LagCell, lagText, StreamLink } from "../parts/cells";
 import { Age } from "../parts/moments";
-import { Empty, Staleness } from "../parts/Notes";
+import { Empty, notKept, Staleness } from "../parts/Notes";
 import { State } from "../parts/State";
 import { Table, type CellColumn } from "../parts/Table";
 import { nowOf, table, useView } from "../state/view";
@@ -39,7 +39,7 @@ function rowsOf(streams: readonly Stream[], lags: readonly Lag[]): StreamRow[] {
   return streams.map((stream) => ({ ...stream, worst: worst.get(stream.name), groups: groups.get(stream.name)?.size ?? 0, state: streamState(stream) }));
 }
 
-function columnsAt(now_ms: number): CellColumn<StreamRow>[] {
+function columnsAt(now_ms: number, noLag: string): CellColumn<StreamRow>[] {
   const links = (names: readonly string[]): ReactElement => (
     <>
       {names.map((name, place) => (
@@ -56,8 +56,8 @@ function columnsAt(now_ms: number): CellColumn<StreamRow>[] {
     { id: "lanes", label: "Lanes", text: (row) => Object.entries(row.spec.lanes).map(([lane, spec]) => `${lane}=${spec.partitions}`).sort().join(" "), width: 170, leave: "tablet" },
     { id: "on", label: "Traffic on", text: (row) => clustersOf(row.status.channels, "active").join(" "), width: 150, cell: (row) => links(clustersOf(row.status.channels, "active")), leave: "phone" },
     { id: "leaves", label: "Drains from", text: (row) => clustersOf(row.status.channels, "draining").join(" "), width: 130, cell: (row) => links(clustersOf(row.status.channels, "draining")), leave: "tablet" },
-    { id: "lag", label: "Worst lag", text: (row) => (row.worst ? lagText(row.worst) : ""), order: (row) => row.worst?.lag_seconds ?? -1, align: "right", width: 130, cell: (row) => (row.worst ? <LagCell lag={row.worst} now_ms={now_ms} /> : <span className="faint">no reader</span>) },
-    { id: "groups", label: "Groups", text: (row) => count(row.groups), order: (row) => row.groups, align: "right", width: 80, leave: "tablet" },
+    { id: "lag", label: "Worst lag", text: (row) => (row.worst ? lagText(row.worst) : ""), order: (row) => row.worst?.lag_seconds ?? -1, align: "right", width: 130, cell: (row) => (row.worst ? <LagCell lag={row.worst} now_ms={now_ms} /> : <span className="faint">{noLag}</span>) },
+    { id: "groups", label: "Groups", text: (row) => (noLag === "not kept" ? "" : count(row.groups)), order: (row) => row.groups, align: "right", width: 80, leave: "tablet" },
     { id: "age", label: "Age", text: (row) => age(row.create_time_ms, now_ms), order: (row) => -row.create_time_ms, align: "right", width: 90, cell: (row) => <Age ms={row.create_time_ms} now_ms={now_ms} />, leave: "tablet" },
   ];
 }
@@ -68,7 +68,8 @@ export function Streams(): ReactElement {
   const streams = table<Stream>(live, "streams");
   const lag = table<Lag>(live, "lag");
   const rows = useMemo(() => rowsOf(streams.rows, lag.rows), [streams.rows, lag.rows]);
-  const columns = useMemo(() => columnsAt(now), [Math.floor(now / 5_000)]);
+  const noLag = notKept(lag) ? "not kept" : "no reader";
+  const columns = useMemo(() => columnsAt(now, noLag), [Math.floor(now / 5_000), noLag]);
   return (
     <>
       <Title name="Streams" />

@@ -12,6 +12,7 @@ import { GapStrip } from "../parts/GapStrip";
 import { Moment } from "../parts/moments";
 import { Problem } from "../parts/Notes";
 import { State } from "../parts/State";
+import { momentText, useMoment } from "../state/moment";
 
 interface Explained {
   lease?: Lease;
@@ -21,9 +22,10 @@ interface Explained {
 
 export function Why(props: { group: string; lease: string; lag: Lag | undefined; now_ms?: number; onClose: () => void }): ReactElement {
   const { group, lease, lag, now_ms = Date.now(), onClose } = props;
+  const at_ms = useMoment().ms;
   const asked = useQuery({
-    queryKey: ["why", group, lease],
-    queryFn: () => ask<Explained>(`/api/why${query({ group, lease })}`),
+    queryKey: ["why", group, lease, at_ms],
+    queryFn: () => ask<Explained>(`/api/why${query({ group, lease, at_ms: at_ms > 0 ? String(at_ms) : "" })}`),
     staleTime: 2_000,
   });
   return (
@@ -43,7 +45,7 @@ export function Why(props: { group: string; lease: string; lag: Lag | undefined;
       {asked.data?.lease && lag ? <GapStrip lease={asked.data.lease} lag={lag} now_ms={now_ms} /> : null}
       {asked.error instanceof CallError ? <Problem fault={asked.error.fault} /> : null}
       {asked.data ? <Steps explained={asked.data} /> : null}
-      <Command text={`braid why lease ${lease}${group ? ` --group ${group}` : ""}`} />
+      <Command text={`braid why lease ${lease}${group ? ` --group ${group}` : ""}${at_ms > 0 ? ` --at ${momentText(at_ms)}` : ""}`} />
     </section>
   );
 }

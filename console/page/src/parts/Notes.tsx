@@ -33,8 +33,14 @@ export function Problem({ fault }: { fault: Fault }): ReactElement {
   );
 }
 
+/** Whether nobody kept a part as of the moment that is shown: it is absent, and neither empty nor as today. */
+export function notKept(part: Part): boolean {
+  return part.error?.reason === "HISTORY_HOLE";
+}
+
 /** Says that a part is the last that was known, since when, and why. */
 export function Staleness({ part, now_ms }: { part: Part; now_ms: number }): ReactElement | null {
+  if (notKept(part)) return <p className="note">Not kept at this time: {part.error?.message}. Events tell what happened.</p>;
   if (part.error !== null && !part.stale) return <Problem fault={part.error} />;
   if (!part.stale) return null;
   if (part.as_of_ms === 0) {
@@ -67,7 +73,7 @@ export function Section(props: {
         <div className="section-actions">{actions}</div>
       </header>
       {part ? <Staleness part={part} now_ms={now_ms} /> : null}
-      <div className={stale ? "stale" : ""}>{children}</div>
+      {part && notKept(part) ? null : <div className={stale ? "stale" : ""}>{children}</div>}
     </section>
   );
 }

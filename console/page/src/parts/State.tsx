@@ -4,11 +4,11 @@ import type { ReactElement } from "react";
 export type Tone = "good" | "warn" | "bad" | "busy" | "idle";
 
 const TONES: Readonly<Record<string, Tone>> = {
-  healthy: "good", active: "good", held: "good", live: "good", done: "good", resolved: "good", handled: "good", approved: "good",
+  healthy: "good", active: "good", held: "good", live: "good", done: "good", resolved: "good", handled: "good", approved: "good", applied: "good",
   suspect: "warn", slow: "warn", half_dead: "warn", flapping: "warn", cordoned: "warn", pending: "warn", stale: "warn", blocked: "warn",
-  awaited: "warn", ticket: "warn", waiting: "warn", refused: "warn", frozen: "warn", unattended: "warn",
+  awaited: "warn", ticket: "warn", waiting: "warn", refused: "warn", frozen: "warn", unattended: "warn", exhausted: "warn",
   down: "bad", stranded: "bad", firing: "bad", failed: "bad", page: "bad", free: "bad", parked: "bad", parked_again: "bad", denied: "bad",
-  draining: "busy", revoking: "busy", running: "busy", replaying: "busy", provisioning: "busy", moving: "busy", emptying: "busy",
+  proposed: "busy", draining: "busy", revoking: "busy", running: "busy", replaying: "busy", provisioning: "busy", moving: "busy", emptying: "busy",
 };
 
 export function toneOf(state: string): Tone {

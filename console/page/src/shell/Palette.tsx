@@ -5,6 +5,7 @@ import { useDeferredValue, useId, useState, type KeyboardEvent, type ReactElemen
 import { ask, query } from "../api/calls";
 import { Dialog } from "../parts/Dialog";
 import { useActions } from "../state/asking";
+import { usePast, useTravel } from "../state/moment";
 import { openAction } from "../actions/opened";
 import { pathOf, PLACES } from "./places";
 
@@ -35,7 +36,10 @@ function useChoices(text: string, close: () => void): Choice[] {
   const fits = (choice: Choice): boolean => words.every((word) => `${choice.label} ${choice.kind}`.toLowerCase().includes(word));
   const places = PLACES.map((place) => ({ id: `place ${place.path}`, label: place.label, kind: "page", run: go(place.path) }));
   const names = (found.data?.names ?? []).map((each) => ({ id: each.key, label: each.name, kind: each.kind, run: go(pathOf(each.kind, each.name)) }));
-  const verbs = actions.map((action) => ({
+  const past = usePast();
+  const travel = useTravel();
+  const now = { id: "now", label: "Back to now", kind: "time", run: () => (close(), travel(0)) };
+  const verbs = (past ? [] : actions).map((action) => ({
     id: `action ${action.verb}`,
     label: `${action.verb.replaceAll("-", " ")}: ${action.about}`,
     kind: "action",
@@ -44,7 +48,7 @@ function useChoices(text: string, close: () => void): Choice[] {
       openAction(action.verb);
     },
   }));
-  return [...places, ...names, ...verbs].filter(fits).slice(0, SHOWN_MAX);
+  return [...(past ? [now] : []), ...places, ...names, ...verbs].filter(fits).slice(0, SHOWN_MAX);
 }
 
 export function Palette({ onClose }: { onClose: () => void }): ReactElement {

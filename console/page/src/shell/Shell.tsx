@@ -1,10 +1,12 @@
 // The frame of every page: navigation, clock, palette, dialogs.
 import { Link, Outlet, useLocation, useNavigate } from "@tanstack/react-router";
-import { useEffect, useMemo, useRef, useState, type ReactElement } from "react";
+import { useEffect, useMemo, useRef, useState, type ReactElement, type ReactNode } from "react";
 import { ActionDialogs } from "../actions/ActionDialog";
 import { send, type Session } from "../api/calls";
 import { Dialog } from "../parts/Dialog";
 import { dateTime } from "../format/times";
+import { notKept } from "../parts/Notes";
+import { usePast } from "../state/moment";
 import { usePreferences } from "../state/preferences";
 import { setPaused, useCurrent, usePaused } from "../state/view";
 import { Clock } from "./Clock";
@@ -13,6 +15,7 @@ import { useKeys } from "./keys";
 import { Palette } from "./Palette";
 import { PLACES, SHORTCUTS } from "./places";
 import { Mark } from "./SignIn";
+import { Travel } from "./Travel";
 
 type Open = "" | "palette" | "shortcuts" | "display" | "navigation";
 
@@ -47,8 +50,11 @@ export function Shell({ session, onSignedOut }: { session: Session; onSignedOut:
       </nav>
       <Header session={session} onOpen={setOpen} />
       <main id="main" ref={main} tabIndex={-1}>
+        <Travel />
         <Printed mesh={session.mesh ?? ""} />
-        <Outlet />
+        <Kept>
+          <Outlet />
+        </Kept>
       </main>
       {open === "palette" ? <Palette onClose={close} /> : null}
       {open === "shortcuts" ? <Shortcuts onClose={close} /> : null}
@@ -62,6 +68,29 @@ export function Shell({ session, onSignedOut }: { session: Session; onSignedOut:
       ) : null}
       <ActionDialogs />
     </div>
+  );
+}
+
+/** A page of which nothing is kept as of the moment says so, in place of tables that would look empty. */
+function Kept({ children }: { children: ReactNode }): ReactElement {
+  const { state } = useCurrent();
+  const past = usePast();
+  const { pathname } = useLocation();
+  const parts = Object.values(state?.parts ?? {});
+  const records = past && pathname.endsWith("/messages"); // brokers answer as of now alone: they are not even asked
+  const nothing = records || (past && parts.length > 0 && parts.every(notKept));
+  return (
+    <>
+      {nothing ? (
+        <div className="empty">
+          <h1>Not kept at this time</h1>
+          <p>
+            Nobody records this page as of a moment. <Link to="/events">Events</Link> tell what happened until then.
+          </p>
+        </div>
+      ) : null}
+      <div hidden={nothing}>{records ? null : children}</div>
+    </>
   );
 }
 

@@ -4,6 +4,7 @@ import { query } from "../api/calls";
 import type { Row } from "../api/documents";
 import { browser, LiveView, type LiveState } from "../api/live";
 import type { TablePart, ValuePart } from "../api/parts";
+import { useMoment } from "./moment";
 
 /** A hidden page closes its stream after so long; browsers open six connections to a server at most. */
 const ASLEEP_AFTER_MS = 10_000;
@@ -63,8 +64,9 @@ function sleepWhileHidden(view: LiveView): () => void {
 
 /** Follows a view of the server for as long as the component is there. */
 export function useView(name: string, params: Readonly<Record<string, string | undefined>> = {}): LiveState {
-  const path = `${name}${query(params)}`;
-  const view = useMemo(() => new LiveView(path), [path]);
+  const at_ms = useMoment().ms;
+  const path = `${name}${query(at_ms > 0 ? { ...params, at_ms: String(at_ms) } : params)}`;
+  const view = useMemo(() => new LiveView(path, browser, at_ms), [path, at_ms]);
   useEffect(() => {
     current = view;
     view.pause(paused);

@@ -15,13 +15,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from braid.kernel.limits.lagmon.alerts import ALERT_TARGETS_MAX
+from services.lagmon.alerts.decisions.lanes.states import HOLDS, UNKNOWN, States, both, states, where
 
+_Ints = NDArray[np.int64]
 K = TypeVar("K", bound=Hashable)
 
 UNITS_PER_SECOND: Final = 100  # a bucket of five minutes fits 16 bits
 _FINE_SECONDS: Final = 10
 _COARSE_SECONDS: Final = 300
 _ROWS_FIRST: Final = 16
+NO_ROW: Final = -1
 
 
 class Window(NamedTuple):
@@ -93,9 +96,15 @@ class BurnRates(Generic[K]):
         self._rings = tuple(_Ring(seconds, buckets) for seconds, buckets in RINGS)
         self._sums = {window: np.zeros((2, _ROWS_FIRST), np.int64) for window in _WINDOWS}
         self._now = 0.0
+        self.changes = 0  # grows whenever a target gets a row or loses it
 
     def __len__(self) -> int:
         return len(self._rows)
+
+    @property
+    def room(self) -> int:
+        """How many more targets find room."""
+        return ALERT_TARGETS_MAX - len(self._rows)
 
     def advance(self, now: float) -> None:
         """Moves all windows on to `now`: buckets that leave a window are taken out of its sum."""
@@ -122,18 +131,27 @@ class BurnRates(Generic[K]):
         Returns:
             How many targets found no room.
         """
-        rows: tuple[list[int], list[int]] = ([], [])
-        for key, bad in samples.items():
-            row = self._row(key)
-            if row is not None:
-                rows[0 if bad else 1].append(row)
+        rows = self.claim(list(samples))
+        self.observe_rows(rows, np.array(list(samples.values()), np.bool_), since, until)
+        return int((rows == NO_ROW).sum())
+
+    def observe_rows(self, rows: _Ints, bad: NDArray[np.bool_], since: float, until: float) -> None:
+        """Adds the time between two moments as `observe` does, by row; targets without a row are passed over."""
         units = int(until * UNITS_PER_SECOND) - int(since * UNITS_PER_SECOND)
-        for kind, some in enumerate(rows):
+        for kind, some in enumerate((rows[bad & (rows != NO_ROW)], rows[~bad & (rows != NO_ROW)])):
             for ring in self._rings:
                 ring.times[kind, some, int(self._now // ring.seconds) % ring.buckets] += units
             for sums in self._sums.values():
                 sums[kind, some] += units
-        return len(samples) - len(rows[0]) - len(rows[1])
+
+    def rows(self, keys: Sequence[K]) -> _Ints:
+        """Returns the row of each target, `NO_ROW` where it has none."""
+        return np.array([self._rows.get(key, NO_ROW) for key in keys], np.int64)
+
+    def claim(self, keys: Sequence[K]) -> _Ints:
+        """Returns the row of each target; those that have none get one while there is room."""
+        found = [self._row(key) for key in keys]
+        return np.array([NO_ROW if row is None else row for row in found], np.int64)
 
     def seed(self, keys: Sequence[K], seen: Sequence[SeenTime]) -> None:
         """Adds time that was seen before the first look, by target; `advance` comes first.
@@ -163,6 +181,7 @@ class BurnRates(Generic[K]):
             for sums in self._sums.values():
                 sums[:, row] = 0
             self._free.append(row)
+            self.changes += 1
 
     def burns(self, key: K, alert: BurnAlert, budget: float) -> bool | None:
         """Returns whether both windows burn a budget at the alert's rate; None if that is not known.
@@ -170,25 +189,24 @@ class BurnRates(Generic[K]):
         Args:
             budget: The share of time that may be bad.
         """
-        row = self._rows.get(key)
-        if row is None:
-            return None
-        known = [self._window_burns(row, window, alert.rate * budget) for window in (alert.long, alert.short)]
-        return False if False in known else None if None in known else True
+        return HOLDS[int(self.burning(self.rows([key]), alert, np.array([budget]))[0])]
+
+    def burning(self, rows: _Ints, alert: BurnAlert, budgets: NDArray[np.float64]) -> States:
+        """Returns the same for many targets, by row; it is not known where there is no row."""
+        long, short = (self._windows_burn(rows, window, alert.rate * budgets) for window in (alert.long, alert.short))
+        return where(rows != NO_ROW, both(long, short), UNKNOWN)
 
     def rate(self, key: K, window: Window, budget: float) -> float:
         """Returns the burn rate that bad time alone makes in a window."""
         row = self._rows.get(key)
         return 0.0 if row is None else int(self._sums[window][0, row]) / UNITS_PER_SECOND / window.seconds / budget
 
-    def _window_burns(self, row: int, window: Window, share: float) -> bool | None:
-        bad, good = (int(each) for each in self._sums[window][:, row])
-        allowed = share * window.seconds * UNITS_PER_SECOND
-        if bad >= allowed:
-            return True
+    def _windows_burn(self, rows: _Ints, window: Window, shares: NDArray[np.float64]) -> States:
+        bad, good = self._sums[window][:, rows]
+        allowed = shares * window.seconds * UNITS_PER_SECOND
         length = self._rings[window.coarse].seconds
         lasted = (window.buckets - 1) * length + self._now % length
-        return False if lasted * UNITS_PER_SECOND - good < allowed else None
+        return states(bad >= allowed, (bad < allowed) & (lasted * UNITS_PER_SECOND - good < allowed))
 
     def _row(self, key: K) -> int | None:
         row = self._rows.get(key)
@@ -196,6 +214,7 @@ class BurnRates(Generic[K]):
             if not self._free:
                 self._grow()
             row = self._rows[key] = self._free.pop()
+            self.changes += 1
         return row
 
     def _grow(self) -> None:

@@ -126,4 +126,6 @@ def _kept(resolved: tuple[Alert, ...], now_ms: int) -> tuple[Alert, ...]:
 
 
 def _without(table: Mapping[str, T], name: str) -> Mapping[str, T]:
-    return {key: value for key, value in table.items() if key != name}
+    left = dict(table)
+    left.pop(name, None)
+    return left

@@ -41,6 +41,11 @@ class Tracker:
         self._clocks: dict[AlertKey, _Clock] = {}
         self._holding: dict[AlertKey, bool] = {}
 
+    @property
+    def keys(self) -> Collection[AlertKey]:
+        """The conditions whose clocks run."""
+        return self._clocks.keys()
+
     def step(
         self, conditions: Mapping[AlertKey, Condition], seconds: float, open_keys: Collection[AlertKey], complete: bool
     ) -> None:

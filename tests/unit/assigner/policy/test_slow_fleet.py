@@ -16,8 +16,11 @@ from services.assigner.codec.usages import slow_message
 from services.assigner.domain.explain import explain
 from services.assigner.model.group import Group
 from services.assigner.policy import layout, member_work
+from services.assigner.policy.by_load import Placement
+from services.assigner.policy.improvement import Band, improve
 from services.assigner.policy.measured_loads import Sample
 from services.assigner.policy.member_work import ToldWork
+from services.assigner.policy.slow_members import probing_capacities, slow_members
 from tests.unit.assigner.groups import context, member
 from tests.unit.assigner.policy.fleet import HANDLERS, POLICY, RECORD_SECONDS, Fleet
 
@@ -63,6 +66,25 @@ def test_what_leases_cost_under_a_slow_member_is_soon_forgotten() -> None:
         fleet.pass_(1)
     fleet.pass_(10)
     assert fleet.loads.taken(fleet.state, fleet.now).costs[kept] == pytest.approx(USUAL_COST, rel=0.1)
+
+
+@pytest.mark.parametrize("dear", [3.0, 6.0, 10.0, 15.0])
+@pytest.mark.parametrize("held", [2, 3])
+@pytest.mark.parametrize("each", [3, 4, 8])
+def test_leases_that_are_dear_at_a_slow_member_leave_but_one(each: int, held: int, dear: float) -> None:
+    """What one lease costs there raises what the member counts for, and never so far that a second one stays."""
+    fleet = slowed(Fleet(4, 16, steady))
+    fleet.pass_(15)
+    ids, leases = sorted(fleet.state.members), 4 * each
+    for seed in range(10):
+        weights = 0.05 * np.random.default_rng(seed).uniform(0.9, 1.1, leases)
+        holders = np.arange(leases) % 3
+        weights[:held], holders[:held] = weights[:held] * dear, 3
+        lightest = np.array([weights[holders == at].min() for at in range(4)])
+        capacities = probing_capacities(fleet.state, ids, lightest, np.array([1.0, 1.0, 1.0, 0.1]), weights.sum())
+        placement = Placement(weights, holders, capacities)
+        improve(placement, Band(), 99, keeping=slow_members(fleet.state, ids))
+        assert (placement.holders == 3).sum() == 1
 
 
 def test_a_slow_member_does_not_wait_for_spent_moves() -> None:

@@ -61,3 +61,30 @@ async def test_what_did_not_exist_or_has_no_past_is_refused() -> None:
     assert lease.code == 2 and "braid why lease" in lease.err
     assert (await shell.braid("describe", "replay", "x", "--at", before)).code == 2
     assert (await shell.braid("describe", "stream", "logs", "--at", "noon")).code == 2
+
+
+@virtual
+async def test_lists_of_a_moment_are_what_was_listed_then() -> None:
+    shell = await Shell().start("east", "west")
+    assert (await shell.braid("create", "stream", "logs", "--lane", "live=2", "--clusters", "east,west")).code == 0
+    await shell.me.host.clock.sleep(5)
+    kinds = ("streams", "clusters", "groups")
+    then, told = moment(shell), {each: await shell.braid("get", each, "-o", "json") for each in kinds}
+    await shell.me.host.clock.sleep(5)
+    assert (await shell.braid("create", "stream", "orders", "--lane", "live=1")).code == 0
+    assert (await shell.braid("delete", "stream", "logs", "--yes")).code == 0
+    shell.kafka.add_cluster("north")
+    assert (await shell.braid("create", "cluster", "north", "--bootstrap", "north:9092")).code == 0
+    for kind, before in told.items():
+        again = await shell.braid("get", kind, "--at", then, "-o", "json")
+        assert again.code == 0, again
+        assert again.out == before.out, kind
+    assert "north" in (await shell.braid("get", "clusters")).out
+    one = await shell.braid("get", "stream", "logs", "--at", then, "-o", "name")
+    assert (one.code, one.out) == (0, "stream/logs\n")
+    gone = await shell.braid("get", "stream", "orders", "--at", then)
+    assert gone.code == 4 and "there was no stream orders at that moment" in gone.err
+    assert (await shell.braid("get", "streams", "--at", then, "--watch")).code == 2
+    assert (await shell.braid("get", "leases", "--at", then)).code == 2
+    future = await shell.braid("get", "streams", "--at", "2099-01-01T00:00:00Z")
+    assert future.code == 2 and "has not been yet" in future.err

@@ -74,6 +74,13 @@ def test_columns_made_of_objects_keep_them() -> None:
         assert [record.offset for record in part.raws] == part.offsets.tolist()
 
 
+def test_a_whole_take_ends_between_batches_or_cuts_the_first() -> None:
+    chunk, sizes = chunk_of(batch(0, 900) + batch(900, 900) + batch(1_800, 900) + batch(2_700, 2_500), 0), []
+    while not chunk.used_up:
+        sizes.append([len(part) for part in chunk.take_columns(2_000, Inflater(), [], whole=True).parts])
+    assert sizes == [[1_800], [900], [2_000], [500]]
+
+
 def test_a_start_inside_a_batch_never_moves_back() -> None:
     chunk = chunk_of(batch(0, 10), 9)
     assert [record.offset for record in chunk.take(2, Inflater()).records] == [9]

@@ -17,7 +17,8 @@ from services.lagmon.alerts.decisions.past_windows import Moment, Outage, PastWi
 from services.lagmon.kept.chunks import chunk_of
 from services.lagmon.kept.downsampling import summed_up
 from services.lagmon.kept.rows import Column, Columns, Flag, SeriesKey, Step
-from services.lagmon.kept.sampling import LaneSample, Sample, Sampler
+from services.lagmon.kept.sampling import Sample, Sampler
+from services.lagmon.model.lag import LagRow, RowKey, Source
 from services.lagmon.policy import Now
 
 LANE = LaneKey("logs", "live", "g")
@@ -65,9 +66,11 @@ class Past:
         if bad is not None and seconds <= 5.0:
             self.truth.observe({LANE: bad}, before, self.now)
         if kept:
-            flags = int(Flag.PRESENT | (Flag(0) if sample.known else Flag.UNKNOWN))
-            lanes = {SERIES: LaneSample(sample.seconds, 1, 1, 1, flags)}
-            step = self._sampler.observe(Sample(Now(self.now, self.wall_ms), (), lanes))
+            source = Source.ENVELOPE if sample.known else Source.UNKNOWN
+            found = Sample(Now(self.now, self.wall_ms))
+            key = RowKey(*SERIES, "east", "t", 0)
+            found.add([LagRow(key, 1, 1, sample.seconds, source, False, False, 0, end_offset=1)])
+            step = self._sampler.observe(found)
             self.steps += [step] if step is not None else []
 
     def windows(self, *, coarse_before: int = 0, down: Sequence[Outage] = ()) -> BurnRates[LaneKey]:
