@@ -21,6 +21,8 @@ from console.server.web.signing_in import LINK, OIDC, TOKEN
 
 _WRONG_USAGE: Final = 2
 _WAYS: Final = (LINK, TOKEN, OIDC)
+_ADDRESS: Final = re.compile(r"https?://[^\s/@?#]+[^\s@?#]*")
+_PRIVATE: Final = re.compile(r"https://|http://(127\.0\.0\.1|localhost|\[::1\])[:/]")
 _TRACE_LINK: Final = re.compile(r"https?://[!-~]*\{trace_id\}[!-~]*")
 _UNSPECIFIED: Final = ("0.0.0.0", "::")
 
@@ -50,6 +52,8 @@ class ConsoleSettings(BaseSettings):
         tls_key: Its private key, a PEM file that nobody else may read.
         plaintext: Serve plain HTTP beyond this machine: something in front of it speaks TLS.
         trace_link: Where a trace is shown, an address with `{trace_id}` in it; the Messages page links to it.
+        schema_registry: The address of a schema registry, by which the Messages page reads Avro and Protobuf.
+        schema_registry_login: What it is shown: a file with `name:password` that nobody else may read.
         ready_file: Written once it serves: JSON with its address, `console`, and `pid`.
         parent_pid: The process ends when this one is no longer its parent; 0 for never.
     """
@@ -74,6 +78,8 @@ class ConsoleSettings(BaseSettings):
     tls_key: Path | None = None
     plaintext: bool = False
     trace_link: str = ""
+    schema_registry: str = ""
+    schema_registry_login: Path | None = None
     ready_file: Path | None = None
     parent_pid: int = Field(default=0, ge=0)
 
@@ -86,6 +92,10 @@ class ConsoleSettings(BaseSettings):
             raise ValueError("tls_key: a certificate and its key are given together")
         if self.trace_link and not _TRACE_LINK.fullmatch(self.trace_link):
             raise ValueError("trace_link: is no address that begins with https:// or http:// and has {trace_id} in it")
+        if self.schema_registry and not _ADDRESS.fullmatch(self.schema_registry):
+            raise ValueError("schema_registry: is no address that begins with https:// or http://")
+        if self.schema_registry_login and not _PRIVATE.match(self.schema_registry):
+            raise ValueError("schema_registry_login: would cross the network in plain text; give an https:// address")
         if self.tls_certificate is None and not self.plaintext and not is_loopback(host):
             raise ValueError(
                 "listen: cookies would cross the network in plain text; give tls_certificate and tls_key, or set "
@@ -169,6 +179,9 @@ def check_files(settings: ConsoleSettings) -> None:
         path = getattr(settings, name)
         if path is not None and not path.is_file():
             raise Invalid(f"{path} is no file", field=name, remedy="check the path")
+    login = settings.schema_registry_login
+    if login is not None and (exposed := "is no file" if not login.is_file() else exposure(login)):
+        raise Invalid(f"{login} {exposed}", field="schema_registry_login", remedy=f"chmod 600 {login}")
     if settings.tls_key is not None and (exposed := exposure(settings.tls_key)):
         raise Invalid(f"{settings.tls_key} {exposed}", field="tls_key", remedy=f"chmod 600 {settings.tls_key}")
     if settings.oidc_client_secret is not None:

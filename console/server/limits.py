@@ -112,3 +112,14 @@ PRODUCE_ROUTE_SECONDS: Final = 8.0  # for the stream's route
 PRODUCE_HEADERS_MAX: Final = 50
 PRODUCE_HEADER_CHARS_MAX: Final = 4_096  # of one header's name or value
 PRODUCE_BUFFER_BYTES: Final = 4 << 20  # of one record on its way, several times over
+
+# --- schemas of values, where a schema registry is set
+SCHEMA_SECONDS: Final = 2.0  # for one schema with all that it refers to
+SCHEMA_AWAY_SECONDS: Final = 5.0  # for which a registry that did not answer is left alone, and answers do not wait
+SCHEMA_FAILED_SECONDS: Final = 30.0  # for which a schema that cannot be used is remembered as such
+SCHEMA_BYTES_MAX: Final = 1 << 20  # of one answer of the registry
+SCHEMA_REFERENCES_MAX: Final = 30  # schemas that one refers to, and these again
+SCHEMA_PREVIEW_BYTES: Final = 64 << 10  # of a value that is decoded for its row; larger ones when they are opened
+SCHEMAS_AT_ONCE: Final = 8  # asked of the registry at once
+SCHEMAS_KEPT_MAX: Final = 500  # in memory; then the one that was used least recently is asked for again
+SCHEMAS_PER_ANSWER_MAX: Final = 20  # asked of the registry for one answer: senders may make up ids

@@ -35,6 +35,7 @@ from braid.rpc.grpc.transport import GrpcTransport
 from console.server.app import Console, Serving
 from console.server.config import ConsoleSettings, check_files
 from console.server.limits import BODY_BYTES_MAX, CONNECTIONS_MAX, SHUTDOWN_SECONDS
+from console.server.messages.schemas.http import RegistryClient
 from console.server.messages.service import MessagesSettings
 from console.server.oidc.provider import Provider
 from console.server.reads.reader import Reader
@@ -78,7 +79,9 @@ class _Process:
             port = listener.getsockname()[1]
             facts = {"mesh": endpoint.addresses[0], "version": metadata.version("braid-streams")}
             key = write_key(settings.home)
-            messages = MessagesSettings(LateKafka("braid-console"), settings.trace_link, _load_kafka)
+            schemas = RegistryClient(settings.schema_registry, settings.schema_registry_login)
+            fetch = schemas.fetch if settings.schema_registry else None
+            messages = MessagesSettings(LateKafka("braid-console"), settings.trace_link, _load_kafka, fetch)
             serving = Serving(
                 key,
                 settings.ways,
@@ -102,6 +105,7 @@ class _Process:
             server.should_exit = True
             await running
             await console.end()
+            await schemas.close()
         return self._death
 
     async def _until_end(self, running: "asyncio.Future[None]") -> None:

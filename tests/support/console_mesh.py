@@ -7,6 +7,7 @@ from braid.host.console_links import make_link
 from braid.rpc.directory import Directory
 from braid.rpc.memory.transport import MemoryTransport
 from console.server.app import Console, Serving
+from console.server.messages.schemas.registry import Fetch
 from console.server.messages.service import MessagesSettings
 from console.server.oidc.provider import Provider
 from console.server.oidc.tokens import claims_of
@@ -28,12 +29,13 @@ class ConsoleMesh:
         ways: tuple[str, ...] = ("link", "token"),
         static: Path | None = None,
         provider: Provider | None = None,
+        fetch_schema: Fetch | None = None,
     ) -> None:
         self.shell = shell
         host = shell.me.host
         facts = {"mesh": "registry-0:1", "version": "0"}
         self.kafka = shell.kafka.process()
-        messages = MessagesSettings(self.kafka, "https://traces.example/{trace_id}")
+        messages = MessagesSettings(self.kafka, "https://traces.example/{trace_id}", None, fetch_schema)
         serving = Serving(KEY, ways, (), PORT, False, {**facts}, static or Path("/nonexistent"), messages, provider)
         self.console = Console(host, self._open, serving)
         self.console.start()

@@ -87,6 +87,7 @@ MUTANTS: Final = (
     ("console.server", "import braid.stores"),
     ("console.server.live.feed", "import starlette"),
     ("console.server.messages.reading", "import braid.kafka"),
+    ("console.server.messages.schemas.http", "import starlette"),
     ("console.server.oidc.provider", "import starlette"),
     ("console.server.web.api", "import uvicorn"),
     ("console.server.process", "import braid.stores"),

@@ -13,11 +13,14 @@ from braid.rpc.documents import Document
 from console.server.limits import MESSAGES_LARGE_AT_ONCE, MESSAGES_SHOWN_BYTES
 from console.server.messages.asked import Asked
 from console.server.messages.browsing import Browsing, logs_of
+from console.server.messages.decoding import AUTO
 from console.server.messages.draft import Draft, produce_command
 from console.server.messages.places import places_of
 from console.server.messages.producing import produce, receipt_document
 from console.server.messages.rights import require
 from console.server.messages.rows import whole
+from console.server.messages.schemas.decoded import DecodedValues
+from console.server.messages.schemas.registry import Fetch, SchemaRegistry
 from console.server.messages.single import one_record
 from console.server.messages.tail import Tail
 from console.server.messages.tails import Following, Tails
@@ -33,12 +36,14 @@ class MessagesSettings(NamedTuple):
     Attributes:
         kafka: Clients of clusters, with this process's own profiles.
         trace_link: Where a trace is shown, with `{trace_id}` in it; empty for nowhere.
+        fetch_schema: Asks the schema registry; None where there is none.
         load: Imports what clients of clusters are made of, in a thread, since it takes half a second.
     """
 
     kafka: Kafka
     trace_link: str = ""
     load: Callable[[], object] | None = None
+    fetch_schema: Fetch | None = None
 
 
 class RecordAsked(NamedTuple):
@@ -60,6 +65,7 @@ class Messages:
         self._turns = Turns(host.clock)
         self._large = asyncio.Semaphore(MESSAGES_LARGE_AT_ONCE)
         self._tails = Tails(host)
+        self._schemas = SchemaRegistry(host.clock, settings.fetch_schema) if settings.fetch_schema else None
         self._loaded = False
 
     async def browse(self, session: Session, stream: str, asked: Asked) -> Document:
@@ -148,7 +154,9 @@ class Messages:
                 return place, await one_record(self._kafka, place, asked.partition, asked.offset)
 
     def _values(self, form: str) -> Values:
-        return PlainValues(form)
+        if self._schemas is None or form != AUTO:
+            return PlainValues(form)
+        return DecodedValues(self._schemas)
 
     async def _load(self) -> None:
         if self._settings.load is not None and not self._loaded:
