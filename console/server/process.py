@@ -10,7 +10,7 @@ import os
 import signal
 import socket
 import sys
-from collections.abc import Callable, Generator, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Generator, Iterator, Mapping
 from dataclasses import replace
 from importlib import metadata
 from pathlib import Path
@@ -35,7 +35,7 @@ from braid.rpc.grpc.transport import GrpcTransport
 from console.server.app import Console, Serving
 from console.server.config import ConsoleSettings, check_files
 from console.server.limits import BODY_BYTES_MAX, CONNECTIONS_MAX, SHUTDOWN_SECONDS
-from console.server.messages.schemas.http import RegistryClient
+from console.server.messages.schemas.registry import Fetch
 from console.server.messages.service import MessagesSettings
 from console.server.oidc.provider import Provider
 from console.server.reads.reader import Reader
@@ -79,8 +79,7 @@ class _Process:
             port = listener.getsockname()[1]
             facts = {"mesh": endpoint.addresses[0], "version": metadata.version("braid-streams")}
             key = write_key(settings.home)
-            schemas = RegistryClient(settings.schema_registry, settings.schema_registry_login)
-            fetch = schemas.fetch if settings.schema_registry else None
+            fetch, end_schemas = schemas_of(settings)
             messages = MessagesSettings(LateKafka("braid-console"), settings.trace_link, _load_kafka, fetch)
             serving = Serving(
                 key,
@@ -105,7 +104,7 @@ class _Process:
             server.should_exit = True
             await running
             await console.end()
-            await schemas.close()
+            await end_schemas()
         return self._death
 
     async def _until_end(self, running: "asyncio.Future[None]") -> None:
@@ -180,6 +179,20 @@ def provider_of(settings: ConsoleSettings, url: str, host: Host) -> Provider | N
     from console.server.oidc.aiohttp_client import AiohttpClient  # others do not pay for it
 
     return Provider(settings.provider(url), AiohttpClient(host.tasks, settings.oidc_ca), host)
+
+
+def schemas_of(settings: ConsoleSettings) -> tuple[Fetch | None, Callable[[], Awaitable[None]]]:
+    """Asks the schema registry, None where none is set; and ends its connections."""
+    if not settings.schema_registry:
+        return None, _nothing
+    from console.server.messages.schemas.http import RegistryClient  # others do not pay for it
+
+    client = RegistryClient(settings.schema_registry, settings.schema_registry_login)
+    return client.fetch, client.close
+
+
+async def _nothing() -> None:
+    """Ends no connections, since there are none."""
 
 
 def mesh_of(settings: ConsoleSettings, environment: Mapping[str, str], directory: Path) -> tuple[Endpoint, Path | None]:

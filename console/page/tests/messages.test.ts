@@ -4,7 +4,7 @@ import type { MessageRow } from "../src/api/messages";
 import { recordAddress } from "../src/api/messages";
 import { TAIL_ROWS_MAX, TailView, type TailSurroundings } from "../src/api/tail";
 import { tailWords } from "../src/pages/messages/LiveTail";
-import { shownText } from "../src/pages/messages/MessageTable";
+import { formWords, shownText } from "../src/pages/messages/MessageTable";
 import { askedOf, beginningOf, bodyOf, fromOf, traceAddress } from "../src/pages/messages/asked";
 
 beforeAll(() => {
@@ -39,7 +39,8 @@ test("an address makes the question that the server knows", () => {
 
 test("a beginning is typed and shown the same", () => {
   for (const from of ["", "earliest", "offset:12", "2026-11-29T14:03:00.000Z"]) expect(fromOf(...beginningOf(from))).toBe(from);
-  expect(Date.now() - Date.parse(fromOf("time", "10m"))).toBeGreaterThanOrEqual(600_000);
+  const ago = fromOf("time", "10m"); // before the clock is read again
+  expect(Date.now() - Date.parse(ago)).toBeGreaterThanOrEqual(600_000);
   expect(fromOf("time", "2026-11-29T14:03")).toMatch(/Z$/);
 });
 
@@ -55,8 +56,19 @@ test("a record's key names its address", () => {
 });
 
 test("marks that turn text are shown by their code", () => {
-  expect(shownText({ form: "text", text: "\u202egpj", cut: true, reason: "" })).toBe("⟨202E⟩gpj…");
-  expect(shownText({ form: "hex", text: "ff", cut: false, reason: "" })).toBe("0xff");
+  expect(shownText({ form: "text", text: "\u202egpj", cut: true, reason: "", schema: "" })).toBe("⟨202E⟩gpj…");
+  expect(shownText({ form: "hex", text: "ff", cut: false, reason: "", schema: "" })).toBe("0xff");
+});
+
+test("a value says what it was read as, and by which schema", () => {
+  const shown = { text: "00", cut: false, reason: "", schema: "7" };
+  expect(formWords({ ...shown, form: "avro" })).toBe("Avro, schema 7");
+  expect(formWords({ ...shown, form: "protobuf" })).toBe("Protobuf, schema 7");
+  expect(formWords({ ...shown, form: "json" })).toBe("JSON, schema 7");
+  expect(formWords({ ...shown, form: "hex", reason: "schema 7: the schema registry does not know it" })).toBe("Hexadecimal, schema 7");
+  expect(formWords({ ...shown, form: "hex", schema: "" })).toBe("No text in UTF-8");
+  expect(formWords({ ...shown, form: "hex", schema: "", reason: "it is no text in UTF-8" })).toBe("");
+  expect(formWords({ ...shown, form: "json", schema: "" })).toBe("");
 });
 
 test("the newest rows are kept, and what was skipped is said", () => {

@@ -17,20 +17,22 @@ class Shown(NamedTuple):
     """Bytes in a form for people.
 
     Attributes:
-        form: `json`, `text`, `hex`, or `none` where there are no bytes.
+        form: `json`, `text`, `hex`, `avro`, `protobuf`, or `none` where there are no bytes.
         text: What is shown; of `hex` two digits a byte.
         cut: Whether there is more.
-        reason: Why it is not in the form that was asked for.
+        reason: Why it is not in the form that was asked for, or cannot be decoded.
+        schema: The id of the schema that it names; empty where it names none, or no registry is asked.
     """
 
     form: str
     text: str
     cut: bool = False
     reason: str = ""
+    schema: str = ""
 
     def document(self) -> Document:
         """The value as JSON has it."""
-        return {"form": self.form, "text": self.text, "cut": self.cut, "reason": self.reason}
+        return {"form": self.form, "text": self.text, "cut": self.cut, "reason": self.reason, "schema": self.schema}
 
 
 NOTHING: Final = Shown("none", "")

@@ -15,7 +15,7 @@ _VALUES: Final = (
 
 
 def _shown(form: str, text: str) -> Document:
-    return {"form": form, "text": text, "cut": False, "reason": ""}
+    return {"form": form, "text": text, "cut": False, "reason": "", "schema": ""}
 
 
 def _row(number: int, offset: int, lane: str = "live") -> Document:

@@ -23,7 +23,7 @@ Subjects = Mapping[tuple[str, int], Mapping[str, Any]]
 
 
 class SchemaRegistryTwin:
-    """A registry in memory. `asked` lists what was asked; while it is `silent`, no answer comes."""
+    """A registry of schemas in memory. `asked` lists what was asked; while it is `silent`, no answer comes."""
 
     def __init__(self, schemas: Schemas, subjects: Subjects | None = None) -> None:
         self._schemas = schemas

@@ -7,6 +7,7 @@ export interface ShownBytes {
   text: string;
   cut: boolean;
   reason: string;
+  schema: string;
 }
 
 export interface MessageRow extends Row {

@@ -14,7 +14,7 @@ _SIZES: Final = {"null": 0, "boolean": 1, "int": 1, "long": 1, "float": 4, "doub
 
 
 class Bounds(NamedTuple):
-    """What decoding a type takes at least, and makes at most.
+    """The bytes that decoding a type takes at least, and the objects that it makes at most.
 
     Attributes:
         bytes: The least that a value has.
@@ -72,7 +72,7 @@ class _Walk:
             case "enum":
                 return self._keep(schema, space, Bounds(1, 1, 0.0))
             case "fixed":
-                return self._keep(schema, space, Bounds(int(cast("int", schema["size"])), 1, 0.0))
+                return self._keep(schema, space, Bounds(_size(schema), 1, 0.0))
             case inner:
                 return self.bounds(inner, space, depth + 1)
 
@@ -110,6 +110,13 @@ class _Walk:
 
 def _largest(parts: list[Bounds]) -> tuple[int, float]:
     return 1 + max(each.nodes for each in parts), max(each.per_byte for each in parts)
+
+
+def _size(schema: dict[str, Schema]) -> int:
+    size = schema["size"]
+    if not isinstance(size, int) or size < 0:
+        raise ValueError("its schema has a size that is none")  # below zero, the bounds of what holds it are none
+    return size
 
 
 def _full_name(schema: dict[str, Schema], space: str) -> str:

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Sequence
+from typing import Final
 
 from braid.kernel.ports import KafkaRecord
 from console.server.limits import (
@@ -11,9 +12,12 @@ from console.server.limits import (
     SCHEMAS_PER_ANSWER_MAX,
 )
 from console.server.messages.decoding import AUTO, NO_JSON, Shown, shortened, shown_as
+from console.server.messages.schemas.decoders import Decoder
 from console.server.messages.schemas.registry import SchemaRegistry, Unknown
 from console.server.messages.schemas.wire import Framed, framed
 from console.server.messages.values import PlainValues
+
+_TOO_DEEP: Final = "it is nested too deep"
 
 
 class DecodedValues:
@@ -62,12 +66,14 @@ class DecodedValues:
         return self._shown(record, frame, MESSAGES_PARSED_BYTES, most)
 
     def _shown(self, record: KafkaRecord, frame: Framed, decoded_most: int, most: int) -> Shown:
+        schema = str(frame.schema_id)
         try:
             form, value = self._decoded(frame, decoded_most)
             text = json.dumps(value, ensure_ascii=False)
         except (ValueError, RecursionError) as error:
-            return shown_as(record.value, "hex", most)._replace(reason=str(error))
-        return Shown(form, text[:most], len(text) > most)
+            reason = str(error) if isinstance(error, ValueError) else _TOO_DEEP
+            return shown_as(record.value, "hex", most)._replace(reason=reason, schema=schema)
+        return Shown(form, text[:most], len(text) > most, schema=schema)
 
     def _decoded(self, frame: Framed, most: int) -> tuple[str, object]:
         """The form and the value as JSON has it. Raises `ValueError` with the reason."""
@@ -75,8 +81,15 @@ class DecodedValues:
             raise ValueError(f"it has more than {most} bytes: it is decoded when it is opened, or not at all")
         decoder = self._registry.find(frame.schema_id)
         if not isinstance(decoder, Unknown):
-            return decoder.form, _plain(decoder.decode(frame.payload))
+            return decoder.form, _decoded_by(decoder, frame.payload)
         raise ValueError(decoder.reason)
+
+
+def _decoded_by(decoder: Decoder, payload: bytes) -> object:
+    try:
+        return _plain(decoder.decode(payload))
+    except RecursionError:
+        raise ValueError(_TOO_DEEP) from None
 
 
 def _plain(value: object) -> object:

@@ -82,6 +82,8 @@ class SchemaRegistry:
             self._fail(id, f"schema {id}: {error.message}")
         except ValueError as error:
             self._fail(id, f"schema {id}: {error}")
+        except (KeyError, TypeError, OverflowError) as error:
+            self._fail(id, f"schema {id}: the schema registry's answer cannot be read: {type(error).__name__}")
 
     def _rest(self, reason: str) -> None:
         self._away = Unknown(reason, self._clock.elapsed() + SCHEMA_AWAY_SECONDS)

@@ -27,9 +27,15 @@ async def test_a_record_is_sent_and_found_where_it_was_said() -> None:
     assert (row["key"], row["id"]) == (sent.json["key"], sent.json["id"])
     record = await browser.get("/api/messages/logs/record?channel=logs/bulk/1&partition=0&offset=0")
     assert (record.json["value_hex"], record.json["key_shown"]["text"]) == ("00ff", "k")
-    assert {"name": "tenant", "bytes": 4, "form": "text", "text": "acme", "cut": False, "reason": ""} in record.json[
-        "headers"
-    ]
+    assert {
+        "name": "tenant",
+        "bytes": 4,
+        "form": "text",
+        "text": "acme",
+        "cut": False,
+        "reason": "",
+        "schema": "",
+    } in record.json["headers"]
 
 
 @pytest.mark.parametrize(

@@ -41,7 +41,15 @@ async def test_hostile_bytes_stay_data() -> None:
         record = await browser.get(ADDRESS.format(what="record", offset=offset))
         assert record.status == 200
         assert record.json["headers"][0] == {
-            **{"name": SCRIPT.decode(), "bytes": 1, "form": "hex", "text": "ff", "cut": False, "reason": ""}
+            **{
+                "name": SCRIPT.decode(),
+                "bytes": 1,
+                "form": "hex",
+                "text": "ff",
+                "cut": False,
+                "reason": "",
+                "schema": "",
+            }
         }
 
 
@@ -77,6 +85,7 @@ async def test_a_large_value_is_cut_and_downloaded_whole() -> None:
         "text": "é" * (MESSAGES_SHOWN_BYTES // 2),
         "cut": True,
         "reason": "",
+        "schema": "",
     }
     whole = await browser.get(ADDRESS.format(what="download", offset=0))
     assert whole.body == large

@@ -82,12 +82,13 @@ async def test_avro_is_read_filtered_and_shown_as_json() -> None:
     browser = await mesh.signed_in()
     answer = await browse(browser, from_="earliest")
     shown = answer.json["rows"][0]["value_shown"]
-    assert shown["form"] == "avro"
+    assert (shown["form"], shown["schema"]) == ("avro", "7")
     assert json.loads(shown["text"]) == {
         **{"name": "ada", "tags": ["a", "b"], "seen": "2023-11-14 22:13:20+00:00", "raw": "00ff"}
     }
     assert len(values(await browse(browser, filter="json.tags.1=b"))) == 1
     assert len(values(await browse(browser, filter="json.name=plain"))) == 1
+    assert answer.json["rows"][1]["value_shown"]["schema"] == ""
     record = await browser.get("/api/messages/logs/record?channel=logs/live/1&partition=0&offset=0")
     assert (record.json["value_shown"]["form"], record.json["value_hex"][:10]) == ("avro", "0000000007")
     assert twin.asked == ["/schemas/ids/7"]  # once, for all of them
@@ -120,7 +121,7 @@ async def test_protobuf_is_read_by_its_descriptor_and_references() -> None:
 
 
 @virtual
-async def test_what_cannot_be_decoded_is_shown_in_hexadecimal_with_the_reason() -> None:
+async def test_what_cannot_be_decoded_is_hexadecimal_with_the_reason() -> None:
     twin = SchemaRegistryTwin(
         {
             1: {"schema": json.dumps(USER)},
@@ -140,6 +141,39 @@ async def test_what_cannot_be_decoded_is_shown_in_hexadecimal_with_the_reason() 
     assert shown[3]["reason"] == "schema 5: the schema registry does not know it"
     assert shown[4]["text"] == '{"a": 1}'
     assert all(each["reason"] for each in shown if each["form"] == "hex")
+    assert [each["schema"] for each in shown] == ["1", "2", "3", "5", "4", "4"]
+
+
+@virtual
+async def test_a_registry_that_answers_nonsense_is_no_error() -> None:
+    whole = {"name": "a", "subject": "s"}
+    nonsense = [{}, {"name": "a"}, "a", {**whole, "version": None}, {**whole, "version": "x"}]
+    schemas = {id: {"schema": json.dumps(USER), "references": [each]} for id, each in enumerate(nonsense)}
+    mesh = await with_registry(SchemaRegistryTwin({**schemas, 5: {"schema": json.dumps(USER), "references": 5}}))
+    for id in range(6):
+        write(mesh, avro(USER, VALUE, id))
+    answer = await browse(await mesh.signed_in(), from_="earliest")
+    shown = [row["value_shown"] for row in answer.json["rows"]]
+    assert [(each["form"], each["reason"][:9]) for each in shown] == [("hex", f"schema {id}:") for id in range(6)]
+
+
+@virtual
+async def test_json_may_be_nested_too_deep_or_have_half_a_character() -> None:
+    mesh = await with_registry(SchemaRegistryTwin({4: {"schema": "{}", "schemaType": "JSON"}}))
+    for payload in (b"[" * 100_000 + b"]" * 100_000, b'{"a": "\\ud800"}', b"[" * 900 + b"]" * 900):
+        write(mesh, b"\x00\x00\x00\x00\x04" + payload)
+    browser = await mesh.signed_in()
+    answer = await browse(browser, from_="earliest")
+    shown = [row["value_shown"] for row in answer.json["rows"]]
+    assert (shown[0]["form"], shown[0]["reason"]) == (
+        "hex",
+        "it has more than 65536 bytes: it is decoded when it is opened, or not at all",
+    )
+    assert shown[1]["form"] == "json"
+    assert (shown[2]["form"], shown[2]["reason"]) == ("hex", "it is nested too deep")
+    assert values(await browse(browser, filter="json.b=1")) == []
+    record = await browser.get("/api/messages/logs/record?channel=logs/live/1&partition=0&offset=0")
+    assert record.json["value_shown"]["reason"] == "it is nested too deep"
 
 
 @virtual
@@ -199,6 +233,8 @@ def nested(depth: int) -> object:
         (record({"type": "array", "items": record("R")}), "refers to itself"),
         (record(["null", "R"]), "refers to itself"),
         (["null", "Nowhere"], "nowhere"),
+        ({"type": "array", "items": {"type": "fixed", "name": "F", "size": -5}}, "size"),
+        (record({"type": "fixed", "name": "F", "size": "4"}), "size"),
         (json.loads('{"type": ' * 60 + '"int"' + "}" * 60), "nested"),
     ],
 )

@@ -30,6 +30,14 @@ export function shownText(shown: ShownBytes): string {
   return shown.cut ? `${text}…` : text;
 }
 
+const NAMES: Partial<Record<ShownBytes["form"], string>> = { avro: "Avro", protobuf: "Protobuf", json: "JSON", hex: "Hexadecimal" };
+
+/** What a value was read as: the form and the schema that it names. Empty for what anybody can see. */
+export function formWords(shown: ShownBytes): string {
+  if (shown.schema !== "") return `${NAMES[shown.form] ?? shown.form}, schema ${shown.schema}`;
+  return shown.form === "hex" && shown.reason === "" ? "No text in UTF-8" : "";
+}
+
 export function placeText(row: MessageRow): string {
   return `${row.channel}/${row.partition}@${row.offset}`;
 }
@@ -60,8 +68,9 @@ function columns(chosen: string, onChoose: (key: string) => void): CellColumn<Ra
 function Text({ shown, bytes: size }: { shown: ShownBytes; bytes: number }): ReactElement {
   if (shown.form === "none") return <span className="faint">none</span>;
   if (size === 0) return <span className="faint">empty</span>;
+  const why = [formWords(shown), shown.reason].filter(Boolean).join(": ");
   return (
-    <bdi dir="ltr" className="mono">
+    <bdi dir="ltr" className="mono" title={why || undefined}>
       {shownText(shown)}
     </bdi>
   );

@@ -12,6 +12,7 @@ import { Problem, Section } from "../../parts/Notes";
 import { Tabs } from "../../parts/Tabs";
 import { hexDump, pretty, visible } from "../letter_text";
 import { traceAddress } from "./asked";
+import { formWords } from "./MessageTable";
 
 interface PaneProps {
   record: string;
@@ -116,7 +117,8 @@ function Bytes({ what, shown, hex }: { what: "key" | "value"; shown: ShownBytes;
   return (
     <>
       <div className="table-tools">
-        {shown.form === "hex" ? <span className="faint">No text in UTF-8.</span> : <Tabs label={`Form of the ${what}`} choices={FORMS} chosen={form} onChoose={setForm} />}
+        {formWords(shown) ? <span className="faint">{formWords(shown)}</span> : null}
+        {shown.form === "hex" ? null : <Tabs label={`Form of the ${what}`} choices={FORMS} chosen={form} onChoose={setForm} />}
         <Copy text={form === "hex" ? hex : shown.text} what={what} />
         {shown.cut ? <span className="tone-warn">Cut: download it to have the whole.</span> : null}
         {shown.reason ? <span className="tone-warn">{shown.reason}</span> : null}
