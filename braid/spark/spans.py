@@ -26,13 +26,13 @@ from braid.telemetry.tracing import parent_of, trace_of, tracer
 
 _log = logging.getLogger("braid.spark")
 _SERVICE: Final = "braid-spark"
-_set_up: list[int] = []  # the process that was: a fork has none of its parent's threads
+SET_UP_BY: list[int] = []  # the process that was: a fork has none of its parent's threads
 
 
 def process_tracer() -> trace.Tracer | None:
     """Returns this process's tracer, set up from the environment at the first call; None where no tracing is."""
-    if os.getpid() not in _set_up:
-        _set_up[:] = [os.getpid()]
+    if os.getpid() not in SET_UP_BY:
+        SET_UP_BY[:] = [os.getpid()]
         try:
             Telemetry(_SERVICE, f"{_SERVICE}-{os.getpid()}").start_traces()
         except Invalid as error:  # no reason to end a query

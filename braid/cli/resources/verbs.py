@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import Annotated, Final
 
 import typer
 
@@ -12,6 +12,7 @@ from braid.cli.core.execution import (
     ContextOption,
     DocumentOption,
     EndpointOption,
+    Job,
     OutputOption,
     YesOption,
     execute,
@@ -22,9 +23,6 @@ from braid.cli.core.output import Format, parse_format
 from braid.cli.core.times import parse_time, to_ms
 from braid.kernel.errors import Invalid
 from braid.kernel.limits.envelope import CLI_REJECTED_FETCHED_MAX
-
-if TYPE_CHECKING:
-    pass
 
 _GET: Final = """List what the mesh has.
 
@@ -175,20 +173,23 @@ def _get(
     if kind is kinds.REJECTED:
         _get_rejected(name or group, stream, fetch, format, watch, endpoint, context)
         return
+    scope = kinds.Scope(name, group, stream, where, CLI_LETTERS_SHOWN if most < 0 else most, since)
+    execute(endpoint, context, _shown(kind, scope, format, watch=watch, status=status, at=at))
+
+
+def _shown(kind: kinds.Kind, scope: kinds.Scope, format: Format, *, watch: bool, status: bool, at: str) -> Job:
+    """Returns what prints the things of a kind: as they change, as they are, or as they were at a moment."""
     from braid.cli.resources.described_apart import lister
     from braid.cli.resources.get import get_items, watch_items
 
-    scope = kinds.Scope(name, group, stream, where, CLI_LETTERS_SHOWN if most < 0 else most, since)
-    at_ms = to_ms(parse_time(at, datetime.now().astimezone(), "--at")) if at else 0
-    if at and (watch or stream):
+    if at and (watch or scope.stream):
         raise Invalid("goes with neither --watch nor --stream", field="--at", remedy="leave one of them out")
-    if not watch and (once := lister(kind)) is not None:
-        execute(endpoint, context, lambda session: once(session, scope, format))
-        return
+    at_ms = to_ms(parse_time(at, datetime.now().astimezone(), "--at")) if at else 0
     if watch:
-        execute(endpoint, context, lambda session: watch_items(session, kind, scope, format, status))
-        return
-    execute(endpoint, context, lambda session: get_items(session, kind, scope, format, status, at_ms))
+        return lambda session: watch_items(session, kind, scope, format, status)
+    if (once := lister(kind)) is not None:
+        return lambda session: once(session, scope, format)
+    return lambda session: get_items(session, kind, scope, format, status, at_ms)
 
 
 def _get_rejected(

@@ -57,7 +57,7 @@ async def _groups(reader: Reader, stream: str) -> tuple[list[group_pb2.Group], b
 
 
 def responses() -> Read:
-    """What groups do about lag by themselves: responses that are proposed or in force, and those undone lately."""
+    """Reads the responses of groups to lag: proposed, in force, and undone lately."""
 
     async def take(reader: Reader, params: Params) -> Mapping[str, Content]:
         found, more = await _groups(reader, "")

@@ -73,14 +73,13 @@ class Assigner:
         self._metrics, self._gauges = make_assigner_metrics(replica.metrics), GroupGauges(replica.metrics)
         term = partial(self._require_term, replica)
         reads = Reads(replica, self._connected, self._usage, round(self._idle_expiry_seconds * 1_000))
-        quotas = GroupQuotas(replica)
+        operations, scaler, quotas = Operations(replica), Scaler(replica), GroupQuotas(replica)
         writes = _Writes(replica, registry, term, quotas)
         tickets = Tickets[MemberSession](int.from_bytes(replica.host.randomness.entropy(5)))
         joins = Joins(replica, registry, tickets, term, quotas)
         beats, previews = Beats(replica, tickets, term), Previews(replica, term)
         progress, past = Resets(replica, self._kafka, registry), PastReads(replica)
         closings = Closings(replica, registry, self._kafka, term)
-        operations, scaler = Operations(replica), Scaler(replica)
         return RpcService(
             name=service_path(self.name),
             unary={

@@ -1,4 +1,4 @@
-"""What a page costs the services: the calls of one refresh, counted where they leave the console."""
+"""Calls of one refresh of a page, counted where they leave the console."""
 
 from collections import Counter
 from typing import Any, Final
@@ -69,7 +69,7 @@ async def test_a_refresh_of_a_page_is_two_calls_at_the_most() -> None:
 
 
 @virtual
-async def test_a_page_of_the_past_costs_no_more_than_that_of_the_present() -> None:
+async def test_a_page_of_the_past_costs_no_more_than_the_present_one() -> None:
     shell = await started()
     mesh = ConsoleMesh(shell)
     at_ms = shell.me.host.clock.now_ms()

@@ -44,7 +44,7 @@ async def shown(browser: Browser, page: str, at_ms: int = 0) -> dict[str, Any]:
 
 
 def recorded(part: dict[str, Any]) -> object:
-    """What a part shows, without what histories do not record."""
+    """Rows of a part, without what histories do not record."""
     rows = part["rows"] if part["kind"] == "table" else [part["value"]]
     assert all(rows), part
     for row in rows:
@@ -99,7 +99,7 @@ async def test_pages_of_a_moment_show_what_they_showed_then() -> None:
 
 
 @virtual
-async def test_a_page_before_everything_is_empty_and_one_of_the_future_is_refused() -> None:
+async def test_a_page_before_all_is_empty_and_the_future_is_refused() -> None:
     shell = Shell()
     at_ms = shell.me.host.clock.now_ms()
     await shell.me.host.clock.sleep(1.0)

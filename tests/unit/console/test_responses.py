@@ -1,4 +1,4 @@
-"""What groups did about lag by themselves, as rows of the page of alerts."""
+"""Responses of groups to lag, as rows of the page of alerts."""
 
 from braid.api.assigner.v1 import group_pb2
 from braid.api.assigner.v1 import responses_pb2 as responses

@@ -34,7 +34,7 @@ OPTIONS = ReadOptions(MeshOptions("127.0.0.1:1", "logs"), group="events")
 @pytest.fixture(autouse=True)
 def _never_set_up(monkeypatch: pytest.MonkeyPatch) -> None:
     """The environment of a test asks for no exporter."""
-    monkeypatch.setattr(spans_module, "_set_up", [])
+    monkeypatch.setattr(spans_module, "SET_UP_BY", [])
 
 
 def sender(number: int) -> str:

@@ -55,7 +55,7 @@ class ShiftShares:
         worst = max(lanes, key=lambda each: each.seconds)
         if not all(each.calm for each in lanes) or pressing_lanes(facts, response.lane):
             return None
-        if _needs_more(facts, response.lane):
+        if needs_more(facts, response.lane):
             return None
         return Healed(f"{worst.text}, and no other lane is")
 
@@ -108,7 +108,7 @@ def busy_lanes(facts: ResponseFacts, lane: str, shares: Values, handlers: float)
     return sorted(found, key=lambda each: each.busy_per_s, reverse=True)
 
 
-def _needs_more(facts: ResponseFacts, lane: str) -> bool:
+def needs_more(facts: ResponseFacts, lane: str) -> bool:
     """Whether a lane keeps more handlers busy than it has by itself, and no others would be idle."""
     busy = sum(each.busy_per_s for each in facts.named(lane))
     own = part_of(lane, _values(facts.own)) * facts.handlers

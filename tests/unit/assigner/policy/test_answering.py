@@ -172,7 +172,7 @@ def test_a_paused_leader_counts_no_time_that_it_did_not_see() -> None:
 
 def test_without_a_dead_band_a_standing_flood_goes_to_and_fro(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shift_shares, "pressing_lanes", _pressing_only_while_late)
-    monkeypatch.setattr(shift_shares, "_needs_more", lambda facts, lane: False)
+    monkeypatch.setattr(shift_shares, "needs_more", lambda facts, lane: False)
     group = AnsweringGroup(steady(LIVE), step(400.0), (SHIFT,)).run(HOUR)
     assert [each.taken for each in group.changes] != [True]
 
@@ -193,7 +193,7 @@ def test_without_its_own_handlers_a_full_group_is_undone_soon(monkeypatch: pytes
         return [each.taken for each in group.changes]
 
     assert played() == [True]
-    monkeypatch.setattr(shift_shares, "_needs_more", lambda facts, lane: False)
+    monkeypatch.setattr(shift_shares, "needs_more", lambda facts, lane: False)
     assert played() == [True, False]
 
 

@@ -98,7 +98,7 @@ def test_a_day_without_a_dead_band_is_red(monkeypatch: pytest.MonkeyPatch) -> No
     """With one threshold and no hour, what relieves a lane is undone as soon as it has, and done again."""
     monkeypatch.setattr(facts.LaneFacts, "calm", property(lambda lane: not lane.late))
     monkeypatch.setattr(shift_shares, "pressing_lanes", _pressing_while_late)
-    monkeypatch.setattr(shift_shares, "_needs_more", lambda facts, lane: False)
+    monkeypatch.setattr(shift_shares, "needs_more", lambda facts, lane: False)
     monkeypatch.setattr(answering, "RESPONSE_AGAIN_SECONDS", 0.0)
     day = AnsweringDay(steady(LIVE), steady(BULK))
     stood = pass_load(day, step)

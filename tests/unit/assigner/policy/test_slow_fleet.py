@@ -72,7 +72,7 @@ def test_what_leases_cost_under_a_slow_member_is_soon_forgotten() -> None:
 @pytest.mark.parametrize("held", [2, 3])
 @pytest.mark.parametrize("each", [3, 4, 8])
 def test_leases_that_are_dear_at_a_slow_member_leave_but_one(each: int, held: int, dear: float) -> None:
-    """What one lease costs there raises what the member counts for, and never so far that a second one stays."""
+    """The cost of one lease there raises what the member counts for, and never so far that a second one stays."""
     fleet = slowed(Fleet(4, 16, steady))
     fleet.pass_(15)
     ids, leases = sorted(fleet.state.members), 4 * each

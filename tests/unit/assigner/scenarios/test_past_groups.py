@@ -47,7 +47,7 @@ async def change(mesh: Mesh, method: str, request: object) -> None:
     await mesh.client("cli").unary(method, request, group_pb2.Group, timeout_seconds=8)
 
 
-def test_lists_are_what_was_answered_then_after_compaction_and_deletion() -> None:
+def test_lists_are_as_answered_after_compaction_and_deletion() -> None:
     async def scenario() -> None:
         mesh = Mesh()
         mesh.archives = {f"assigner-{number}": MemoryArchive() for number in range(2)}
