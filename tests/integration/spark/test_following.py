@@ -29,7 +29,7 @@ PATIENCE_SECONDS: Final = 120.0  # Spark starts its processes in it
 
 
 @pytest.fixture
-def local(whole_mesh: DevMesh) -> DevMesh:
+def every_service(whole_mesh: DevMesh) -> DevMesh:
     """Two clusters and every service; all healthy."""
     wait_healthy(whole_mesh)
     return whole_mesh
@@ -52,12 +52,12 @@ def spark(collector: Collector, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 
 
 @asynccontextmanager
-async def paid(local: DevMesh) -> AsyncIterator[None]:
+async def paid(every_service: DevMesh) -> AsyncIterator[None]:
     """Sends records over two streams, each by an application that follows pathways, in one trace.
 
     The applications stay, because they report every ten seconds.
     """
-    endpoint, taken = local.ready.endpoint, asyncio.Semaphore(0)
+    endpoint, taken = every_service.ready.endpoint, asyncio.Semaphore(0)
     origin = {"traceparent": f"00-{TRACE}-{'cd' * 8}-01".encode()}
     async with braid.connect(endpoint, pathways="shop") as shop, braid.connect(endpoint, pathways="till") as till:
         for name in ("spark-bought", "spark-paid"):
@@ -83,12 +83,14 @@ async def paid(local: DevMesh) -> AsyncIterator[None]:
 
 
 @contextmanager
-def reading(local: DevMesh, spark: SparkSession, directory: Path) -> Iterator[None]:
+def reading(every_service: DevMesh, spark: SparkSession, directory: Path) -> Iterator[None]:
     """A query that reads what comes, as a member of a group.
 
     It runs until the end of the test: a batch is known to be done when Spark asks for the next one.
     """
-    reader = spark.readStream.format("braid").option("endpoint", local.ready.endpoint).option("stream", "spark-paid")
+    reader = (
+        spark.readStream.format("braid").option("endpoint", every_service.ready.endpoint).option("stream", "spark-paid")
+    )
     rows = reader.option("group", "spark-books").option("pathways", "books").load()
     writer = rows.select("id").writeStream.format("parquet").option("path", str(directory / "table"))
     query = writer.option("checkpointLocation", str(directory / "checkpoint")).start()
@@ -100,17 +102,17 @@ def reading(local: DevMesh, spark: SparkSession, directory: Path) -> Iterator[No
 
 
 async def test_spark_is_a_stage_of_a_pathway_and_is_traced(
-    local: DevMesh, spark: SparkSession, collector: Collector, tmp_path: Path
+    every_service: DevMesh, spark: SparkSession, collector: Collector, tmp_path: Path
 ) -> None:
     ways: list[str] = []
 
     async def is_known() -> bool:
-        found = json.loads(await printed(local, "get pathways --stream spark-paid -o json"))
+        found = json.loads(await printed(every_service, "get pathways --stream spark-paid -o json"))
         ways[:] = [each["way"] for each in found["items"]]
         return WAY in ways
 
-    async with paid(local):
-        with reading(local, spark, tmp_path):
+    async with paid(every_service):
+        with reading(every_service, spark, tmp_path):
             await until(is_known, lambda: f"the way to Spark is known: {ways}", PATIENCE_SECONDS)
             await until(
                 lambda: read_in(collector) == RECORDS,

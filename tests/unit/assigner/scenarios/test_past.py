@@ -42,7 +42,7 @@ async def explained(mesh: Mesh, at_ms: int = 0) -> api.ExplainLeaseResponse:
 
 async def freeze_and_unfreeze(mesh: Mesh, times: int) -> None:
     """Makes two events each time, none of which concerns who holds what: all in one append, as a busy leader would."""
-    asked = [Asked[Command](FreezeGroup(frozen), "cli") for frozen in (True, False)]
+    asked: list[Asked[Command]] = [Asked(FreezeGroup(frozen), "cli") for frozen in (True, False)]
     await (await mesh.leader()).aggregates.execute_together(GROUPS, "indexer", times * asked)
 
 

@@ -55,7 +55,7 @@ def test_a_group_that_falls_behind_and_recovers_is_seen() -> None:
         (behind,) = await lanes(mesh)
         assert behind.trend_per_s == pytest.approx(6.0, abs=1.5)
         assert not behind.HasField("seconds_to_zero")
-        await work(mesh, 60, produced=10, done=14, state=state)
+        await work(mesh, 62, produced=10, done=14, state=state)  # the last step ended two seconds ago, and is taken
         (recovering,) = await lanes(mesh)
         assert recovering.trend_per_s == pytest.approx(-4.0, abs=1.5)
         assert recovering.seconds_to_zero == pytest.approx(recovering.lag_records / 4, rel=0.5)
