@@ -71,6 +71,7 @@ def test_a_leader_killed_in_a_flood_leaves_the_answer_in_force(tmp_path: Path) -
 def test_a_shift_without_regard_to_pressure_is_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async def scenario() -> None:
         monkeypatch.setattr(shift_shares, "pressing_lanes", lambda facts, lane: [])
+        monkeypatch.setattr(shift_shares, "busy_lanes", lambda facts, lane, shares, handlers: [])
         mesh = await AnsweringMesh(tmp_path).begin(SHIFT)
         begun, _ = await flooded(mesh)
         await mesh.host.clock.sleep(10.0)
