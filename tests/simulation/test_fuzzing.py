@@ -36,6 +36,7 @@ from tests.simulation.fuzzing.play import Stuck, play, rss_bytes
 from tests.unit.kernel.access.api import Method, methods
 
 CALLS = 600
+ROUNDS_MAX = 10  # to call each method once: those that take things away are called seldom
 SECONDS = 12.0  # of processor time; the rest of this file takes as much again
 WIDE_MOVE_BYTES_MAX = 80 << 20  # measured: 35 to 45 MiB
 DIGITS = "9" * 5_000
@@ -45,16 +46,25 @@ Handler = Callable[[object, Caller], Awaitable[object]]
 
 
 def fuzz(seconds: float, first: int, rounds_min: int) -> None:
-    """Plays rounds for so many seconds; prints their coverage, fails on what they find."""
+    """Plays rounds for so many seconds, and until each method was called; prints coverage, fails on what they find."""
     coverage, began, seed = Coverage(), time.process_time(), first
     faults: list[object] = []
-    while seed < first + rounds_min or time.process_time() - began < seconds:
+    while (
+        seed < first + rounds_min
+        or time.process_time() - began < seconds
+        or (seed < first + ROUNDS_MAX and uncalled(coverage))
+    ):
         faults += play(seed, CALLS, coverage).faults
         seed += 1
     print(coverage.table())
     assert not faults, "\n".join(map(str, faults[:5]))
     assert coverage.calls == CALLS * (seed - first)
-    assert not [each.method.name for each in coverage.each() if not each.calls], "a method was never called"
+    assert not uncalled(coverage), "a method was never called"
+
+
+def uncalled(coverage: Coverage) -> list[str]:
+    """Methods that no round has called so far."""
+    return [each.method.name for each in coverage.each() if not each.calls]
 
 
 def test_hostile_calls_of_every_method_break_nothing() -> None:
