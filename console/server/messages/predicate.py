@@ -5,12 +5,12 @@ numbers are compared as numbers, anything else as text. What a record lacks equa
 than anything. There are no regular expressions: a sender and a reader together could make one run for hours. Pure.
 """
 
-import operator
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Final, NamedTuple
 
 from braid.client.records.braid_headers import ID_HEADER
-from braid.kernel.filters.grammar import All, Comparison, Filter, Not, Some, Vocabulary, parse
+from braid.kernel.filters.grammar import Comparison, Filter, Vocabulary, parse
+from braid.kernel.filters.matching import contains, in_order, one_matches, satisfied
 from braid.kernel.ports import KafkaRecord
 from console.server.messages.decoding import NO_JSON
 
@@ -23,16 +23,6 @@ VOCABULARY: Final = Vocabulary(
     (PATH,),
     example="json.level=error and header.tenant=acme and time>=2026-11-01T10:00",
 )
-_WHOLE: Final[Mapping[str, Callable[[int, int], bool]]] = {
-    "=": operator.eq,
-    "!=": operator.ne,
-    "<": operator.lt,
-    "<=": operator.le,
-    ">": operator.gt,
-    ">=": operator.ge,
-}
-_NUMBERS: Final[Mapping[str, Callable[[float, float], bool]]] = {**_WHOLE}  # type: ignore[dict-item]  # for floats, too
-_TEXTS: Final[Mapping[str, Callable[[str, str], bool]]] = {**_WHOLE}  # type: ignore[dict-item]  # for texts, too
 
 
 class Candidate(NamedTuple):
@@ -52,28 +42,17 @@ def parse_predicate(text: str, field: str) -> Filter:
 
 def matches(filter: Filter, candidate: Candidate) -> bool:
     """Whether a filter matches a record."""
-    match filter:
-        case Comparison():
-            return _compare(filter, candidate)
-        case Not(part):
-            return not matches(part, candidate)
-        case All(parts):
-            return all(matches(part, candidate) for part in parts)
-        case Some(parts):
-            return any(matches(part, candidate) for part in parts)
+    return satisfied(filter, lambda test: _compare(test, candidate))
 
 
 def _compare(test: Comparison, candidate: Candidate) -> bool:
     if isinstance(test.value, int):
-        return _WHOLE[test.operator](_number(test.field, candidate), test.value)
+        return in_order(test.operator, _number(test.field, candidate), test.value)
     path = test.name_after(PATH)
     if path:
         found = _at(candidate.parsed(), path)
         return test.operator == "!=" if found is NO_JSON else _compare_any(test.operator, found, test.value)
-    texts = _texts(test, candidate)
-    if test.operator == "~":
-        return any(test.value.casefold() in text.casefold() for text in texts)
-    return (test.value in texts) == (test.operator == "=")
+    return one_matches(test.operator, _texts(test, candidate), test.value)
 
 
 def _number(field: str, candidate: Candidate) -> int:
@@ -125,13 +104,13 @@ def _at(value: object, path: str) -> object:
 def _compare_any(sign: str, found: object, value: str) -> bool:
     text = _scalar(found)
     if sign == "~":
-        return value.casefold() in text.casefold()
+        return contains(text, value)
     if isinstance(found, int | float) and not isinstance(found, bool):
         try:
-            return _NUMBERS[sign](found, float(value))
+            return in_order(sign, found, float(value))
         except ValueError:
             return sign == "!="
-    return _TEXTS[sign](text, value)
+    return in_order(sign, text, value)
 
 
 def _scalar(found: object) -> str:

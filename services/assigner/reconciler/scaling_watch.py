@@ -7,6 +7,7 @@ follows from looks in a row.
 from collections.abc import Callable, Collection, Mapping
 
 from braid.kernel.limits.assigner.scaling import SCALING_LOOK_SECONDS, SCALING_PREVIEWS_MAX, SCALING_RESTORED_SECONDS
+from braid.kernel.timing.slices import in_turns
 from braid.runtime.replica import Replica
 from services.assigner.domain.fewer_members import enough_members
 from services.assigner.model.commands import Loads
@@ -18,7 +19,6 @@ from services.assigner.policy.desired_capacity import ScalingMemory, Wish, after
 from services.assigner.policy.group_facts import facts_of
 from services.assigner.reconciler.group_looks import GroupLooks
 from services.assigner.reconciler.group_loop import GROUPS, GroupKeeper
-from services.assigner.reconciler.shadow_loop import sliced
 
 
 class ScalingWatch:
@@ -78,7 +78,7 @@ class ScalingWatch:
             return wish
         for members in range(wish.members, min(wish.members + SCALING_PREVIEWS_MAX, desired.members, present)):
             work = enough_members(state, loads, members, self._clock.now_ms())
-            if await sliced(work, self._clock):
+            if await in_turns(self._clock, work):
                 return wish._replace(members=members)
         return None
 

@@ -1,28 +1,15 @@
-"""Checks a group's shadow policy at intervals while this replica leads, and runs long work in slices."""
+"""Checks a group's shadow policy at intervals while this replica leads."""
 
-from collections.abc import Callable, Generator
-from typing import TypeVar
+from collections.abc import Callable
 
 from braid.kernel.limits.assigner.placement import SHADOW_LOOK_SECONDS
-from braid.kernel.ports import Clock, Task
+from braid.kernel.ports import Task
+from braid.kernel.timing.slices import in_turns
 from braid.runtime.replica import Replica
 from braid.runtime.telemetry import AssignerMetrics
 from services.assigner.domain.shadow import Trial, look, tried
 from services.assigner.model.commands import Loads
 from services.assigner.model.group import Group
-
-T = TypeVar("T")
-
-
-async def sliced(work: Generator[None, None, T], clock: Clock) -> T:
-    """Runs work in slices, so that other tasks get their turn between them."""
-    while True:
-        try:
-            next(work)
-        except StopIteration as end:
-            result: T = end.value
-            return result
-        await clock.sleep(0)
 
 
 class ShadowKeeper:
@@ -76,7 +63,7 @@ class ShadowKeeper:
             if shadow is None or not state.members:
                 return
             work = look(state, self._loads(), shadow.policy, self._replica.host.clock.now_ms())
-            last = await sliced(work, self._replica.host.clock)
+            last = await in_turns(self._replica.host.clock, work)
             if self._state() is state:
                 self.trial = tried(self.trial, shadow, last)
                 self._metrics.shadow_moves.labels(self._name).set(last.moves)

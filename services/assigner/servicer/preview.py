@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 from braid.api.assigner.v1 import assigner_service_pb2 as api
 from braid.kernel.ports import Caller
+from braid.kernel.timing.slices import in_turns
 from braid.runtime.replica import Replica
 from services.assigner.codec.rules import policy_message
 from services.assigner.domain.decide import registered_spec
@@ -11,7 +12,6 @@ from services.assigner.domain.preview import Change, MemberLoad, PlacementMove, 
 from services.assigner.domain.shadow import Trial
 from services.assigner.model.group import Group
 from services.assigner.reconciler.group_loop import GROUPS
-from services.assigner.reconciler.shadow_loop import sliced
 from services.assigner.reconciler.term import Term
 from services.assigner.servicer.operations import asked_policy
 
@@ -34,7 +34,8 @@ class Previews:
         loads = term.keeper(request.group).loads()
         policy = asked_policy(request.policy) if request.HasField("policy") else None
         change = Change(tuple(request.leaving_members), tuple(request.lost_clusters), dict(request.capacities), policy)
-        told = await sliced(preview(state, loads, change, self._replica.host.clock.now_ms()), self._replica.host.clock)
+        clock = self._replica.host.clock
+        told = await in_turns(clock, preview(state, loads, change, clock.now_ms()))
         trial = term.keeper(request.group).trial
         members = sorted(
             (_member(state, each) for each in told.members), key=lambda each: (each.client_id, each.member)

@@ -6,11 +6,10 @@ partition and header.NAME. `=` and `!=` compare whole texts; `error` also matche
 zone is given). A header that a letter lacks equals nothing. Pure.
 """
 
-import operator
-from collections.abc import Callable, Mapping
 from typing import Final
 
-from braid.kernel.filters.grammar import All, Comparison, Filter, Not, Some, Vocabulary, parse
+from braid.kernel.filters.grammar import Comparison, Filter, Vocabulary, parse
+from braid.kernel.filters.matching import in_order, one_matches, satisfied
 from services.dlq.model.letters import Letter
 
 TEXT_FIELDS: Final = ("error", "message", "group", "lane", "key", "id")
@@ -22,14 +21,6 @@ VOCABULARY: Final = Vocabulary(
     (HEADER,),
     example="error=ValueError and group=indexer and time>=2026-11-01T10:00",
 )
-_ORDER: Final[Mapping[str, Callable[[int, int], bool]]] = {
-    "=": operator.eq,
-    "!=": operator.ne,
-    "<": operator.lt,
-    "<=": operator.le,
-    ">": operator.gt,
-    ">=": operator.ge,
-}
 
 
 def parse_filter(text: str, field: str) -> Filter:
@@ -47,25 +38,14 @@ def parse_filter(text: str, field: str) -> Filter:
 
 def matches(filter: Filter, letter: Letter) -> bool:
     """Whether a filter matches a letter."""
-    match filter:
-        case Comparison():
-            return _compare(filter, letter)
-        case Not(part):
-            return not matches(part, letter)
-        case All(parts):
-            return all(matches(part, letter) for part in parts)
-        case Some(parts):
-            return any(matches(part, letter) for part in parts)
+    return satisfied(filter, lambda test: _compare(test, letter))
 
 
 def _compare(test: Comparison, letter: Letter) -> bool:
     if isinstance(test.value, int):
         numbers = {"attempts": letter.attempts, "partition": letter.origin.partition, "time": letter.time_ms}
-        return _ORDER[test.operator](numbers[test.field], test.value)
-    found = _texts(test, letter)
-    if test.operator == "~":
-        return any(test.value.casefold() in text.casefold() for text in found)
-    return (test.value in found) == (test.operator == "=")
+        return in_order(test.operator, numbers[test.field], test.value)
+    return one_matches(test.operator, _texts(test, letter), test.value)
 
 
 def _texts(test: Comparison, letter: Letter) -> tuple[str, ...]:

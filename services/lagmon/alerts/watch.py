@@ -7,6 +7,7 @@ from typing import Final
 from braid.kernel.errors import BraidError
 from braid.kernel.limits.lagmon.alerts import ALERT_CHANGES_AT_ONCE, ALERT_PAST_TARGETS, ALERTS_OPEN_MAX
 from braid.kernel.limits.lagmon.sampling import LAG_METRICS_SECONDS
+from braid.kernel.timing.slices import in_turns
 from braid.runtime.replica import Replica
 from services.lagmon.alerts.certificate_peers import CertificatePeers
 from services.lagmon.alerts.codec import ALERTS, MESH
@@ -21,7 +22,6 @@ from services.lagmon.alerts.peers import AlertPeers
 from services.lagmon.kept.keeper import Keeper
 from services.lagmon.kept.past import PastRows
 from services.lagmon.kept.rows import SeriesKey
-from services.lagmon.slices import in_turns
 
 _ROUNDS_MAX: Final = 2 * ALERTS_OPEN_MAX // ALERT_CHANGES_AT_ONCE  # all alerts are resolved, and as many fire
 

@@ -19,6 +19,7 @@ from braid.kernel.limits.lagmon.kept_lag import (
 )
 from braid.kernel.limits.lagmon.sampling import LAG_PAUSE_FACTOR
 from braid.kernel.ports import Host
+from braid.kernel.timing.slices import in_turns
 from services.lagmon.kept.chunks import chunk_of
 from services.lagmon.kept.files import Files, MemoryFiles
 from services.lagmon.kept.past import PastRows, Stretch, read_past, stretches
@@ -29,7 +30,6 @@ from services.lagmon.kept.store import KeptStore, sum_of
 from services.lagmon.kept.trends import Trend, trend_of
 from services.lagmon.model.lag import Filter, LagRow
 from services.lagmon.policy import Now
-from services.lagmon.slices import in_turns
 
 Hear = Callable[[Step], None]
 

@@ -9,13 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from braid.kernel.limits.lagmon.kept_lag import KEPT_LAG_SERIES_MAX
+from braid.kernel.timing.slices import finished
 from services.lagmon.columns.gathered import channel_columns
 from services.lagmon.columns.lags import Lags
 from services.lagmon.columns.lanes import LaneRows, LaneTable, lane_rows, number_lanes
 from services.lagmon.kept.rows import Flag, KeyTable
 from services.lagmon.model.lag import LagRow, Source
 from services.lagmon.policy import Now
-from services.lagmon.slices import finished
 
 _Ints = NDArray[np.int64]
 _Hashes = NDArray[np.uint64]

@@ -16,10 +16,10 @@ from braid.kernel.limits.lagmon.kept_lag import (
     KEPT_LAG_SAMPLE_MS_MAX,
     KEPT_LAG_STEP_MS,
 )
+from braid.kernel.timing.slices import finished
 from services.lagmon.kept.rows import COLUMNS, Column, Columns, Flag, KeyTable, Step
 from services.lagmon.kept.samples import LaneSamples, Sample
 from services.lagmon.policy import Now
-from services.lagmon.slices import finished
 
 __all__ = ["Sample", "Sampler"]
 

@@ -15,6 +15,7 @@ from braid.kernel.limits.lagmon.alerts import (
     ALERTS_OPEN_MAX,
 )
 from braid.kernel.limits.lagmon.sampling import LAG_SLICE_NAMES
+from braid.kernel.timing.slices import finished
 from services.lagmon.alerts.decisions.burn_rates import NO_ROW, BurnRates, SeenTime
 from services.lagmon.alerts.decisions.copies import Copies
 from services.lagmon.alerts.decisions.disks import Disks
@@ -42,7 +43,6 @@ from services.lagmon.alerts.decisions.tracker import Pending, Tracker
 from services.lagmon.columns.gathered import channel_columns
 from services.lagmon.columns.lanes import LaneTable, number_lanes
 from services.lagmon.model.lag import LagRow
-from services.lagmon.slices import finished
 
 _CONDITIONS_AT_ONCE: Final = 500  # found in a row, some milliseconds
 

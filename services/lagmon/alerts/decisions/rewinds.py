@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from braid.kernel.limits.lagmon.alerts import ALERT_REWIND_RECORDS, ALERT_REWIND_SECONDS
+from braid.kernel.timing.slices import finished
 from services.lagmon.alerts.decisions.facts import GroupFacts, LaneKey
 from services.lagmon.alerts.decisions.lanes.rows import NO_SPOTS, Kept, RowMemory, Spots
 from services.lagmon.columns.gathered import channel_columns
@@ -19,7 +20,6 @@ from services.lagmon.columns.lags import LagColumns, Lags
 from services.lagmon.columns.lanes import LaneName, LaneTable, lane_rows, number_lanes
 from services.lagmon.columns.pairs import PairKey
 from services.lagmon.model.lag import LagRow
-from services.lagmon.slices import finished
 
 
 class Rewound(NamedTuple):

@@ -6,11 +6,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from braid.kernel.limits.lagmon.alerts import ALERT_STUCK_SECONDS
+from braid.kernel.timing.slices import finished
 from services.lagmon.alerts.decisions.lanes.rows import Kept, RowMemory
 from services.lagmon.columns.gathered import channel_columns
 from services.lagmon.columns.lags import LagColumns, Lags
 from services.lagmon.model.lag import LagRow
-from services.lagmon.slices import finished
 
 _EVERY = slice(None)
 

@@ -13,6 +13,7 @@ from braid.api.assigner.v1 import rules_pb2
 from braid.kernel.decider import Context
 from braid.kernel.errors import BraidError, Invalid, NotFound
 from braid.kernel.limits.assigner.placement import SHADOW_LOOK_SECONDS
+from braid.kernel.timing.slices import in_turns
 from braid.runtime.metrics.instruments import MetricRegistry
 from braid.runtime.telemetry import Metrics, make_assigner_metrics
 from services.assigner.codec.snapshots import decode, encode
@@ -33,7 +34,7 @@ from services.assigner.model.events import (
 )
 from services.assigner.model.group import Group
 from services.assigner.model.rules import Basis, PlacementPolicy, PolicySet, SetPolicy, SetShadow, Shadow, ShadowSet
-from services.assigner.reconciler.shadow_loop import ShadowKeeper, sliced
+from services.assigner.reconciler.shadow_loop import ShadowKeeper
 from tests.unit.assigner.domain.test_operator_rules import ask, run, three
 from tests.unit.assigner.groups import SPEC, History, hello, joined, member, seen
 from tests.unit.assigner.mesh import Mesh
@@ -247,7 +248,7 @@ def test_work_in_slices_lets_others_run_between_them() -> None:
     async def scenario() -> None:
         mesh = await three()
         history = joined(2, seen(partitions=8))
-        told = await sliced(look(history.state, hot(history), LOAD, LATER_MS), mesh.host.clock)
+        told = await in_turns(mesh.host.clock, look(history.state, hot(history), LOAD, LATER_MS))
         assert told == looked(history, hot(history), LOAD)
 
     run(scenario())
