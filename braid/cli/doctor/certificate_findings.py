@@ -38,7 +38,7 @@ def check_certificate(facts: CertificateFacts, now_seconds: float) -> list[Findi
     """Checks one certificate, and whether it is needed at all."""
     found = [_end(facts, now_seconds)] if facts.expires_at or facts.error else []
     if facts.authority_ends_at:
-        found.append(_authority_end(facts, now_seconds))
+        found.append(_AUTHORITY.judge(facts.name, facts.authority_ends_at, now_seconds))
     if facts.plaintext:
         message = f"it serves plaintext too, at {facts.plaintext}: callers there are who they say they are"
         remedy = "set BRAID_TLS_MODE=required once every client has a certificate"
@@ -49,28 +49,34 @@ def check_certificate(facts: CertificateFacts, now_seconds: float) -> list[Findi
 def _end(facts: CertificateFacts, now_seconds: float) -> Finding:
     if facts.error:
         return Finding(facts.name, "certificate", Level.FAIL, facts.error, _REPLACE)
-    left = days_until(facts.expires_at, now_seconds)
-    if left <= 0:
-        return Finding(facts.name, "certificate", Level.FAIL, "its certificate has expired", _REPLACE)
-    message = f"its certificate ends in {_span(facts.expires_at, now_seconds)}"
-    if left < CLI_CERTIFICATE_FAIL_DAYS:
-        return Finding(facts.name, "certificate", Level.FAIL, message, _REPLACE)
-    if left < CLI_CERTIFICATE_WARN_DAYS:
-        return Finding(facts.name, "certificate", Level.WARN, message, _REPLACE)
-    return Finding(facts.name, "certificate", Level.OK, message)
+    return _CERTIFICATE.judge(facts.name, facts.expires_at, now_seconds)
 
 
-def _authority_end(facts: CertificateFacts, now_seconds: float) -> Finding:
-    left = days_until(facts.authority_ends_at, now_seconds)
-    if left <= 0:
-        return Finding(facts.name, "authority", Level.FAIL, "the authority of its certificate has expired", _ROTATE)
-    message = f"the authority of its certificate ends in {_span(facts.authority_ends_at, now_seconds)}"
-    if left < CLI_AUTHORITY_FAIL_DAYS:
-        return Finding(facts.name, "authority", Level.FAIL, message, _ROTATE)
-    if left < CLI_AUTHORITY_WARN_DAYS:
-        return Finding(facts.name, "authority", Level.WARN, message, _ROTATE)
-    return Finding(facts.name, "authority", Level.OK, message)
+class _Lifetime(NamedTuple):
+    """A kind of certificate, its name in sentences, and how near its end warns and fails."""
+
+    kind: str
+    shown: str
+    warn_days: float
+    fail_days: float
+    remedy: str
+
+    def judge(self, name: str, ends_at: float, now_seconds: float) -> Finding:
+        """Checks when one ends; times are seconds since the epoch."""
+        left = days_until(ends_at, now_seconds)
+        if left <= 0:
+            return Finding(name, self.kind, Level.FAIL, f"{self.shown} has expired", self.remedy)
+        message = f"{self.shown} ends in {age_text(1, 1 + round((ends_at - now_seconds) * 1_000))}"
+        if left < self.fail_days:
+            return Finding(name, self.kind, Level.FAIL, message, self.remedy)
+        if left < self.warn_days:
+            return Finding(name, self.kind, Level.WARN, message, self.remedy)
+        return Finding(name, self.kind, Level.OK, message)
 
 
-def _span(ends_seconds: float, now_seconds: float) -> str:
-    return age_text(1, 1 + round((ends_seconds - now_seconds) * 1_000))
+_CERTIFICATE: Final = _Lifetime(
+    "certificate", "its certificate", CLI_CERTIFICATE_WARN_DAYS, CLI_CERTIFICATE_FAIL_DAYS, _REPLACE
+)
+_AUTHORITY: Final = _Lifetime(
+    "authority", "the authority of its certificate", CLI_AUTHORITY_WARN_DAYS, CLI_AUTHORITY_FAIL_DAYS, _ROTATE
+)

@@ -17,7 +17,7 @@ from braid.kernel.ids import DLQ_LANE
 from braid.rpc.mesh_client import ServiceClient
 from braid.rpc.pages import listed
 
-_READABLE: Final = (CHANNEL_STATE_ACTIVE, CHANNEL_STATE_DRAINING, CHANNEL_STATE_DRAINED)
+READABLE_STATES: Final = (CHANNEL_STATE_ACTIVE, CHANNEL_STATE_DRAINING, CHANNEL_STATE_DRAINED)
 
 
 class ChannelPlace(NamedTuple):
@@ -64,10 +64,10 @@ async def channel_places(registry: ServiceClient, stream: str, lanes: Sequence[s
     wanted = [
         channel
         for channel in await channels_of(registry, stream)
-        if channel.state in _READABLE and (channel.lane in lanes if lanes else channel.lane != DLQ_LANE)
+        if channel.state in READABLE_STATES and (channel.lane in lanes if lanes else channel.lane != DLQ_LANE)
     ]
     clusters = {name: await _cluster(registry, name) for name in sorted({channel.cluster for channel in wanted})}
-    return sorted(_place(channel, clusters[channel.cluster]) for channel in wanted)
+    return sorted(place_of(channel, clusters[channel.cluster]) for channel in wanted)
 
 
 async def channels_of(registry: ServiceClient, stream: str) -> list[Channel]:
@@ -81,7 +81,8 @@ async def _cluster(registry: ServiceClient, name: str) -> Cluster:
     return await registry.unary("GetCluster", api.GetClusterRequest(name=name), Cluster)
 
 
-def _place(channel: Channel, cluster: Cluster) -> ChannelPlace:
+def place_of(channel: Channel, cluster: Cluster) -> ChannelPlace:
+    """A channel on its cluster, as readers need it."""
     return ChannelPlace(
         channel.name,
         channel.lane,

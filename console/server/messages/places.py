@@ -2,23 +2,15 @@
 
 import asyncio
 from collections.abc import Sequence
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from braid.api.registry.v1 import registry_service_pb2 as api
 from braid.api.registry.v1.cluster_pb2 import Cluster
-from braid.api.registry.v1.stream_pb2 import (
-    CHANNEL_STATE_ACTIVE,
-    CHANNEL_STATE_DRAINED,
-    CHANNEL_STATE_DRAINING,
-    Channel,
-    Stream,
-)
-from braid.client.reading.channel_addresses import ChannelPlace
+from braid.api.registry.v1.stream_pb2 import Channel, Stream
+from braid.client.reading.channel_addresses import READABLE_STATES, ChannelPlace, place_of
 from braid.kernel.errors import Invalid, NotFound
 from braid.kernel.ids import DLQ_LANE, check_name
 from console.server.reads.reader import Reader
-
-_READABLE: Final = (CHANNEL_STATE_ACTIVE, CHANNEL_STATE_DRAINING, CHANNEL_STATE_DRAINED)
 
 
 class Places(NamedTuple):
@@ -55,7 +47,7 @@ async def places_of(reader: Reader, stream: str, lane: str = "", cluster: str = 
     wanted = [
         each
         for each in found
-        if each.state in _READABLE
+        if each.state in READABLE_STATES
         and each.lane != DLQ_LANE
         and lane in ("", each.lane)
         and cluster in ("", each.cluster)
@@ -70,21 +62,8 @@ async def _addressed(reader: Reader, channels: Sequence[Channel]) -> list[Channe
     names = sorted({each.cluster for each in channels})
     asked = (reader.one("registry", "GetCluster", api.GetClusterRequest(name=name), Cluster) for name in names)
     clusters = dict(zip(names, await asyncio.gather(*asked), strict=True))
-    return sorted(_place(each, clusters[each.cluster]) for each in channels)
+    return sorted(place_of(each, clusters[each.cluster]) for each in channels)
 
 
 def _channels(page: api.ListChannelsResponse) -> list[Channel]:
     return list(page.channels)
-
-
-def _place(channel: Channel, cluster: Cluster) -> ChannelPlace:
-    return ChannelPlace(
-        channel.name,
-        channel.lane,
-        channel.cluster,
-        cluster.spec.bootstrap,
-        cluster.spec.security_profile,
-        channel.topic,
-        channel.partitions,
-        channel.state == CHANNEL_STATE_DRAINED,
-    )
