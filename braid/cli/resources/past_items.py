@@ -1,6 +1,6 @@
 """Objects at a past moment, one with related objects or all of a type: read from the histories. Changes nothing."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from braid.api.assigner.v1 import assigner_service_pb2 as assigner_api
@@ -63,17 +63,12 @@ async def list_past(session: Session, kind: Kind, at_ms: int) -> list[Item]:
 
 async def _past_streams(session: Session, at_ms: int) -> _Listed:
     gaps: list[EventGap] = []
-
-    def items(page: registry_api.ListPastStreamsResponse) -> Sequence[Item]:
-        gaps.extend(page.gaps)
-        return list(map(stream_item, page.streams))
-
     found = await session.pages(
         "registry",
         "ListPastStreams",
         lambda token: registry_api.ListPastStreamsRequest(at_ms=at_ms, page_token=token),
         registry_api.ListPastStreamsResponse,
-        items,
+        lambda page: _noted(gaps, page.gaps, map(stream_item, page.streams)),
     )
     return found, gaps
 
@@ -86,19 +81,20 @@ async def _past_clusters(session: Session, at_ms: int) -> _Listed:
 
 async def _past_groups(session: Session, at_ms: int) -> _Listed:
     gaps: list[EventGap] = []
-
-    def items(page: assigner_api.ListPastGroupsResponse) -> Sequence[Item]:
-        gaps.extend(page.gaps)
-        return list(map(group_item, page.groups))
-
     found = await session.pages(
         "assigner",
         "ListPastGroups",
         lambda token: assigner_api.ListPastGroupsRequest(at_ms=at_ms, page_token=token),
         assigner_api.ListPastGroupsResponse,
-        items,
+        lambda page: _noted(gaps, page.gaps, map(group_item, page.groups)),
     )
     return found, gaps
+
+
+def _noted(gaps: list[EventGap], more: Iterable[EventGap], items: Iterable[Item]) -> list[Item]:
+    """Adds a page's gaps to those of the pages before, and returns its items."""
+    gaps.extend(more)
+    return list(items)
 
 
 def _too_old() -> Unsupported:

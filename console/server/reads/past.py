@@ -69,14 +69,7 @@ def past_streams() -> Read:
         )
         return {"streams": _table(found, more), "unknown_streams": _gaps(gaps)}
 
-    return Read(
-        (
-            "streams",
-            "unknown_streams",
-        ),
-        take,
-        once=True,
-    )
+    return Read(("streams", "unknown_streams"), take, once=True)
 
 
 def past_clusters() -> Read:
@@ -94,14 +87,7 @@ def past_clusters() -> Read:
         )
         return {"clusters": _table(found.clusters), "unknown_clusters": _gaps(found.gaps)}
 
-    return Read(
-        (
-            "clusters",
-            "unknown_clusters",
-        ),
-        take,
-        once=True,
-    )
+    return Read(("clusters", "unknown_clusters"), take, once=True)
 
 
 def past_groups(counted: bool = False) -> Read:
@@ -168,14 +154,7 @@ def past_cluster() -> Read:
         )
         return {"cluster": Single(to_document(found.cluster)), "channels": _table(found.channels)}
 
-    return Read(
-        (
-            "cluster",
-            "channels",
-        ),
-        take,
-        once=True,
-    )
+    return Read(("cluster", "channels"), take, once=True)
 
 
 def past_group() -> Read:
@@ -207,15 +186,7 @@ def past_group() -> Read:
             "leases": _table(leases, more),
         }
 
-    return Read(
-        (
-            "group",
-            "members",
-            "leases",
-        ),
-        take,
-        once=True,
-    )
+    return Read(("group", "members", "leases"), take, once=True)
 
 
 def past_lag(stream_param: str = "", group_param: str = "", most: int = ROWS_MAX) -> Read:
