@@ -1,7 +1,7 @@
 """Reads of the past: streams, clusters and groups as histories tell them, and lag as lagmon kept it."""
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Final, cast
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Final, TypeVar, cast
 
 from google.protobuf.message import Message
 
@@ -14,6 +14,7 @@ from braid.api.registry.v1 import registry_service_pb2 as registry_api
 from braid.api.registry.v1 import stream_pb2
 from braid.kernel.errors import HistoryHole, Invalid, NotFound
 from braid.rpc.documents import Document, to_document
+from braid.rpc.pages import ListRequest, Page
 from console.server.limits import HISTORY_SECONDS, PAST_SECONDS, ROWS_MAX
 from console.server.live.parts import Content, Single, Table
 from console.server.reads.assigner import ASSIGNER, counts_of
@@ -22,6 +23,10 @@ from console.server.reads.listing import name_of
 from console.server.reads.reader import Reader
 from console.server.reads.registry import REGISTRY
 from console.server.reads.view import AT, Params, Read, whole_number
+
+T = TypeVar("T")
+P = TypeVar("P", bound=Page)
+M = TypeVar("M", bound=Message)
 
 _TIME_MS_MAX: Final = 1 << 52
 _LAG_STEP_MS: Final = 10_000  # lagmon's shortest
@@ -58,14 +63,13 @@ def past_streams() -> Read:
             return page.streams
 
         request = registry_api.ListPastStreamsRequest(at_ms=moment(reader, params))
-        found, more = await reader.pages(
+        found, more = await _pages(
+            reader,
             REGISTRY,
             "ListPastStreams",
             request,
             registry_api.ListPastStreamsResponse,
             items,
-            any_replica=True,
-            seconds=PAST_SECONDS,
         )
         return {"streams": _table(found, more), "unknown_streams": _gaps(gaps)}
 
@@ -77,13 +81,12 @@ def past_clusters() -> Read:
 
     async def take(reader: Reader, params: Params) -> Mapping[str, Content]:
         request = registry_api.ListPastClustersRequest(at_ms=moment(reader, params))
-        found = await reader.one(
+        found = await _one(
+            reader,
             REGISTRY,
             "ListPastClusters",
             request,
             registry_api.ListPastClustersResponse,
-            any_replica=True,
-            seconds=PAST_SECONDS,
         )
         return {"clusters": _table(found.clusters), "unknown_clusters": _gaps(found.gaps)}
 
@@ -101,14 +104,13 @@ def past_groups(counted: bool = False) -> Read:
             return page.groups
 
         request = assigner_api.ListPastGroupsRequest(at_ms=moment(reader, params))
-        found, more = await reader.pages(
+        found, more = await _pages(
+            reader,
             ASSIGNER,
             "ListPastGroups",
             request,
             assigner_api.ListPastGroupsResponse,
             items,
-            any_replica=True,
-            seconds=PAST_SECONDS,
         )
         shown: Mapping[str, Content] = (
             {"group_counts": Single(counts_of(found))} if counted else {"groups": _table(found, more)}
@@ -123,9 +125,7 @@ def past_stream() -> Read:
 
     async def take(reader: Reader, params: Params) -> Mapping[str, Content]:
         request = registry_api.DescribePastRequest(stream=params["name"], at_ms=moment(reader, params))
-        found = await reader.one(
-            REGISTRY, "DescribePast", request, registry_api.DescribePastResponse, any_replica=True, seconds=PAST_SECONDS
-        )
+        found = await _one(reader, REGISTRY, "DescribePast", request, registry_api.DescribePastResponse)
         return {"stream": Single(to_document(found.stream))}
 
     return Read(("stream",), take, once=True)
@@ -136,9 +136,7 @@ def past_groups_of_stream() -> Read:
 
     async def take(reader: Reader, params: Params) -> Mapping[str, Content]:
         request = assigner_api.DescribePastRequest(stream=params["name"], at_ms=moment(reader, params))
-        found = await reader.one(
-            ASSIGNER, "DescribePast", request, assigner_api.DescribePastResponse, any_replica=True, seconds=PAST_SECONDS
-        )
+        found = await _one(reader, ASSIGNER, "DescribePast", request, assigner_api.DescribePastResponse)
         return {"groups": _table(found.groups)}
 
     return Read(("groups",), take, once=True)
@@ -149,9 +147,7 @@ def past_cluster() -> Read:
 
     async def take(reader: Reader, params: Params) -> Mapping[str, Content]:
         request = registry_api.DescribePastRequest(cluster=params["name"], at_ms=moment(reader, params))
-        found = await reader.one(
-            REGISTRY, "DescribePast", request, registry_api.DescribePastResponse, any_replica=True, seconds=PAST_SECONDS
-        )
+        found = await _one(reader, REGISTRY, "DescribePast", request, registry_api.DescribePastResponse)
         return {"cluster": Single(to_document(found.cluster)), "channels": _table(found.channels)}
 
     return Read(("cluster", "channels"), take, once=True)
@@ -168,14 +164,13 @@ def past_group() -> Read:
             return page.leases
 
         request = assigner_api.DescribePastRequest(group=params["name"], at_ms=moment(reader, params))
-        leases, more = await reader.pages(
+        leases, more = await _pages(
+            reader,
             ASSIGNER,
             "DescribePast",
             request,
             assigner_api.DescribePastResponse,
             items,
-            any_replica=True,
-            seconds=PAST_SECONDS,
         )
         if not pages[0].groups:
             raise NotFound(f"there was no group {params['name']} at that moment", field="name")
@@ -245,6 +240,23 @@ def lag_at(history: lag_history_pb2.LagHistory, at_ms: int, step_ms: int) -> Doc
     }
 
 
+async def _one(reader: Reader, service: str, method: str, request: object, response_type: type[T]) -> T:
+    """Asks any replica, for each knows the past, and gives it time to read histories. Raises the service's error."""
+    return await reader.one(service, method, request, response_type, any_replica=True, seconds=PAST_SECONDS)
+
+
+async def _pages(
+    reader: Reader,
+    service: str,
+    method: str,
+    request: ListRequest,
+    response_type: type[P],
+    items: Callable[[P], Iterable[M]],
+) -> tuple[list[M], bool]:
+    """The items of a list as `_one` asks for it, up to a bound, and whether there are more."""
+    return await reader.pages(service, method, request, response_type, items, any_replica=True, seconds=PAST_SECONDS)
+
+
 async def _kept(
     reader: Reader, filter: lagmon_api.LagHistoryFilter, since_ms: int, at_ms: int
 ) -> tuple[list[lag_history_pb2.LagHistory], int, bool]:
@@ -255,14 +267,13 @@ async def _kept(
         pages.append(page)
         return page.histories
 
-    found, more = await reader.pages(
+    found, more = await _pages(
+        reader,
         LAGMON,
         "ListLagHistory",
         lagmon_api.ListLagHistoryRequest(filter=filter, since_ms=max(1, since_ms), until_ms=at_ms, page_size=_PAGE),
         lagmon_api.ListLagHistoryResponse,
         items,
-        any_replica=True,
-        seconds=PAST_SECONDS,
     )
     kept_since_ms = pages[0].kept_since_ms
     if not kept_since_ms or kept_since_ms > at_ms:
