@@ -5,7 +5,7 @@ from pathlib import Path
 
 from braid.host.console_links import sign_in_url
 from braid.kernel.errors import BraidError
-from demo.shipper import STREAM
+from demo.traffic.shipper import STREAM
 from devmesh.documents import Ready
 
 

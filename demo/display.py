@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterable
 from typing import Final, TextIO
 
-from demo.verdict import Row
+from demo.proof.verdict import Row
 
 _WIDTH_MAX: Final = 100
 _BAR: Final = 24

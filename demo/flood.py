@@ -8,9 +8,9 @@ from braid.api.assigner.v1.assigner_service_pb2 import GetGroupRequest, SetRespo
 from braid.api.assigner.v1.group_pb2 import Group
 from braid.api.assigner.v1.responses_pb2 import RESPONSE_KIND_SHIFT_SHARES, RESPONSE_MODE_AUTOMATIC, ResponsePolicy
 from demo.display import Display
-from demo.flooded_stream import FLOOD, RATES, TARGET_SECONDS, FloodedStream, flooded_stream
+from demo.proof.verdict import Scenes
 from demo.stage import Stage
-from demo.verdict import Scenes
+from demo.traffic.flooded_stream import FLOOD, RATES, TARGET_SECONDS, FloodedStream, flooded_stream
 from devmesh.documents import Ready
 
 STREAM: Final = "orders"

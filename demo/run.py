@@ -10,11 +10,11 @@ from pathlib import Path
 from braid.kernel.errors import BraidError, Unavailable
 from demo.afterwards import ways_to_go_on
 from demo.display import Display
-from demo.memory import watching_memory
 from demo.plan import Plan
+from demo.proof.memory import watching_memory
+from demo.proof.verdict import Scenes, Verdict
 from demo.stage import DemoFailed, Stage
 from demo.story import CLUSTERS, Story
-from demo.verdict import Scenes, Verdict
 from devmesh.documents import Ready
 from devmesh.files import DirectoryLock, MeshFiles
 from devmesh.mesh import DevMesh

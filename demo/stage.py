@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Final, NamedTuple, TypeVar
 
 from demo.display import Display
-from demo.evidence import Evidence
-from demo.tails import Tail, newest_line
+from demo.proof.evidence import Evidence
+from demo.traffic.tails import Tail, newest_line
 from devmesh.archives.spark import short_lived_options
 from devmesh.processes.guard import spawn_guarded
 

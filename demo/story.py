@@ -5,7 +5,6 @@ import os
 import signal
 import time
 from functools import partial
-from pathlib import Path
 from typing import Final
 
 import braid
@@ -14,15 +13,16 @@ from braid.api.dlq.v1.replay_pb2 import ReplayState
 from braid.api.lagmon.v1.lag_pb2 import Lag
 from braid.kernel.errors import Unavailable
 from demo.control import LANES, Control, active_cluster, serving, undrained
-from demo.evidence import Evidence
 from demo.flood import Flood
 from demo.lag import LagWatch, worded
-from demo.member import PAUSED_LANE
 from demo.plan import BACKLOG, BACKLOG_MIN, CLUSTER_DIES_AT, CLUSTER_RETURNS_AFTER, MEMBER_DIES_AT, POISON_AT, Plan
-from demo.shipper import STREAM
+from demo.proof import ledger
+from demo.proof.evidence import Evidence
+from demo.proof.table import compare, rows_in
+from demo.proof.verdict import Scenes
 from demo.stage import Bar, DemoFailed, Stage
-from demo.table import compare, rows_in
-from demo.verdict import Scenes
+from demo.traffic.member import PAUSED_LANE
+from demo.traffic.shipper import STREAM
 from devmesh.documents import Ready
 from devmesh.mesh import DevMesh
 from devmesh.toolchain.jars import KAFKA_VERSION
@@ -122,17 +122,14 @@ class Story:
         stage, endpoint = self._stage, self._ready.endpoint
         pipe = stage.path("ledger.pipe")
         os.mkfifo(pipe)
-        script = str(Path(__file__).with_name("ledger.py"))
-        stage.start("ledger", "-I", "-S", script, str(pipe), str(stage.path("ledger.txt")))
+        stage.start("ledger", "-I", "-S", ledger.__file__, str(pipe), str(stage.path("ledger.txt")))
         stage.follow("ledger.txt", self._evidence.ledger)
         for member in MEMBERS:
             self._start_member(member)
             stage.follow(f"{member}.sink", partial(self._evidence.sink, member))
         logs = [str(stage.path(pattern)) for pattern in LOGS]
-        rate = str(self._plan.rate_per_s)
-        stage.start(
-            "shipper", "-m", "demo.shipper", "--endpoint", endpoint, "--ledger", str(pipe), "--rate", rate, *logs
-        )
+        target = ("--endpoint", endpoint, "--ledger", str(pipe), "--rate", str(self._plan.rate_per_s))
+        stage.start("shipper", "-m", "demo.traffic.shipper", *target, *logs)
 
     async def _start_event_store(self) -> None:
         checkpoint = str(self._stage.path("checkpoint"))
@@ -154,7 +151,7 @@ class Story:
     def _start_member(self, name: str) -> None:
         shares = [text for lane, share in SHARES.items() for text in ("--lane", f"{lane}={share}")]
         sink = str(self._stage.path(f"{name}.sink"))
-        command = ("-m", "demo.member", "--endpoint", self._ready.endpoint, "--group", GROUP, "--sink", sink)
+        command = ("-m", "demo.traffic.member", "--endpoint", self._ready.endpoint, "--group", GROUP, "--sink", sink)
         self._stage.start(name, *command, *shares)
 
     async def _poison_record(self, control: Control) -> None:

@@ -31,8 +31,8 @@ from braid.api.registry.v1.registry_service_pb2 import (
 from braid.api.registry.v1.stream_pb2 import Stream
 from braid.kernel.errors import Refused
 from demo.control import active_cluster
-from demo.shipper import STREAM
 from demo.story import GROUP
+from demo.traffic.shipper import STREAM
 from devmesh.blueprint import SERVICES, kind_of
 from devmesh.documents import ready_from_json
 from devmesh.files import MeshFiles
@@ -177,7 +177,7 @@ def left_running(directory: Path) -> list[str]:
 
 def is_shipper(process: psutil.Process) -> bool:
     try:
-        return "demo.shipper" in process.cmdline()
+        return "demo.traffic.shipper" in process.cmdline()
     except psutil.NoSuchProcess:
         return False
 

@@ -6,7 +6,7 @@ from typing import Final
 
 import pytest
 
-from demo.flooded_stream import TARGET_SECONDS, FloodedStream, flooded_stream
+from demo.traffic.flooded_stream import TARGET_SECONDS, FloodedStream, flooded_stream
 from devmesh.mesh import DevMesh
 from testbed.patience import until
 from tests.support.commands import printed

@@ -93,7 +93,7 @@ MUTANTS: Final = (
     ("console.server.process", "import braid.stores"),
     ("devmesh.processes.ports", "import braid.client"),
     ("demo.acts", "import services"),
-    ("demo.ledger", "import braid"),
+    ("demo.proof.ledger", "import braid"),
     ("demo.tests", "import tests"),
     ("testbed.members.joining", "import tests"),
     ("testbed.checkers.told", "import bench"),

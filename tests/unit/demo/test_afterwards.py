@@ -7,7 +7,7 @@ from braid.host.console_links import KEY_FILE, LINK_SECONDS, read_link, write_ke
 from console.server.signing.links import Links, LinkVerdict
 from demo.afterwards import ways_to_go_on
 from demo.plan import Plan
-from demo.shipper import STREAM
+from demo.traffic.shipper import STREAM
 from devmesh.documents import Ready
 
 NOW_MS = 1_800_000_000_000

@@ -5,7 +5,7 @@ import io
 import pytest
 
 from demo.display import Display
-from demo.verdict import Row
+from demo.proof.verdict import Row
 
 
 class Terminal(io.StringIO):

@@ -2,8 +2,8 @@
 
 import pytest
 
-from demo.evidence import Acked
-from demo.table import Comparison, Row, judge
+from demo.proof.evidence import Acked
+from demo.proof.table import Comparison, Row, judge
 
 LEDGER = {f"P:{number}": Acked(number, "east", "live", "log", f"d{number}") for number in range(1, 4)}
 ROWS = [Row(f"P:{number}", f"d{number}", b"k", number) for number in range(1, 4)]

@@ -1,6 +1,6 @@
 """Evidence in files: acknowledged, processed, dead-lettered records; who took over and when."""
 
-from demo.evidence import Evidence
+from demo.proof.evidence import Evidence
 
 MS = 1_000_000
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from braid.kernel.errors import NotFound
-from demo.evidence import Acked
+from demo.proof.evidence import Acked
 from pipelines.table.reading import EventTable, open_table
 
 NAMED_MAX = 3

@@ -5,7 +5,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from demo.memory import held_bytes, watching_memory
+from demo.proof.memory import held_bytes, watching_memory
 from testbed.patience import until
 
 SIZE = 64 << 20

@@ -15,7 +15,7 @@ from typing import Final
 
 import braid
 from braid.drill.journal import Journal
-from demo.shipper import STREAM
+from demo.traffic.shipper import STREAM
 
 RETRY: Final = braid.Retry(max_attempts=3, backoff_seconds=(0.05, 0.2))
 CONCURRENCY: Final = 256
@@ -78,8 +78,8 @@ async def consume(options: argparse.Namespace) -> None:
 
 
 def main(arguments: list[str]) -> None:
-    """Entry of `python -m demo.member`."""
-    parser = argparse.ArgumentParser(prog="demo.member")
+    """Entry of `python -m demo.traffic.member`."""
+    parser = argparse.ArgumentParser(prog="demo.traffic.member")
     parser.add_argument("--endpoint", required=True)
     parser.add_argument("--group", required=True)
     parser.add_argument("--sink", type=Path, required=True, help="file that gets a line for each record")

@@ -2,7 +2,7 @@
 
 Lines come through a named pipe, written by the shipper after `send()` resolved. They are appended as they are and
 synced to disk in groups. It ends when the writer closes the pipe, with everything on disk.
-Run as `python -I -S demo/ledger.py PIPE FILE`: without site-packages there is nothing it could trust by mistake.
+Run as `python -I -S demo/proof/ledger.py PIPE FILE`: without site-packages there is nothing it could trust by mistake.
 """
 
 import os

@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from demo.evidence import Evidence
-from demo.table import Comparison
-from demo.verdict import Scenes, Verdict
+from demo.proof.evidence import Evidence
+from demo.proof.table import Comparison
+from demo.proof.verdict import Scenes, Verdict
 
 GOOD = Scenes(
     target=2,

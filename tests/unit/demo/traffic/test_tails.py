@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from demo.tails import Line, Tail, newest_line
+from demo.traffic.tails import Line, Tail, newest_line
 
 
 def test_only_ended_lines_are_lines(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from demo import ledger
+from demo.proof import ledger
 
 
 def test_it_imports_nothing_but_the_standard_library() -> None:

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
-from demo.evidence import Evidence
-from demo.table import Comparison
+from demo.proof.evidence import Evidence
+from demo.proof.table import Comparison
 
 NAMED_MAX: Final = 3  # lost records named in a complaint
 MEMORY_BYTES_AIM: Final = 4_000_000_000

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from demo.tails import Tail
+from demo.traffic.tails import Tail
 
 PROC: Final = Path("/proc")
 _SYSTEM_LOGS: Final = ("/var/log/*.log", "/var/log/*/*.log", "/var/log/syslog", "/var/log/messages")

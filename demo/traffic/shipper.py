@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Final
 
 import braid
-from demo.telemetry import Machine, Observation
+from demo.traffic.telemetry import Machine, Observation
 
 STREAM: Final = "telemetry"
 POISON_KIND: Final = "poison"
@@ -137,8 +137,8 @@ async def ship(options: argparse.Namespace) -> None:
 
 
 def main(arguments: list[str]) -> None:
-    """Entry of `python -m demo.shipper`."""
-    parser = argparse.ArgumentParser(prog="demo.shipper")
+    """Entry of `python -m demo.traffic.shipper`."""
+    parser = argparse.ArgumentParser(prog="demo.traffic.shipper")
     parser.add_argument("--endpoint", required=True)
     parser.add_argument("--ledger", type=Path, required=True, help="the ledger's pipe")
     parser.add_argument("--rate", type=int, required=True, help="observations a second")

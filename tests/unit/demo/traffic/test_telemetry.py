@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from demo.story import LOGS
-from demo.telemetry import Logs, Machine, Observation
+from demo.traffic.telemetry import Logs, Machine, Observation
 
 STAT = "7 (a (b) c) S 1 1 1 0 -1 0 11 0 13 0 17 19 0 0 20 0 3 0 100 4096 25 0 0 0 0 0 0 0 0 0 0 0 0 0 17 1 0\n"
 

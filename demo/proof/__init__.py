@@ -1,0 +1,1 @@
+"""The proof of the demo: a ledger without our code, evidence, and a verdict."""
