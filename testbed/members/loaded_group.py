@@ -20,9 +20,9 @@ from braid.api.assigner.v1 import group_pb2
 from braid.api.assigner.v1.assigner_service_pb2 import CreateGroupRequest, ExplainLeaseRequest, ExplainLeaseResponse
 from braid.api.registry.v1.registry_service_pb2 import CreateStreamRequest
 from braid.api.registry.v1.stream_pb2 import LaneSpec, Stream, StreamSpec
-from braid.kafka.partitioner import murmur2
 from braid.kernel.limits.assigner.placement import LOAD_SETTLE_SECONDS
 from testbed.members.loaded_member import HANDLER_SECONDS
+from testbed.members.steady_sender import steadily_sent
 from testbed.patience import until
 
 ROOT: Final = Path(__file__).parents[2]
@@ -34,7 +34,6 @@ HOG_PART_MIN: Final = 0.45  # of a core; below it, others compute on it too, and
 BUSY: Final = RECORDS_PER_SECOND * HANDLER_SECONDS / len(MEMBERS)
 LEASE_MS: Final = 10_000  # nobody may lose a lease because the machine stalls
 _HOG: Final = "import os, sys\nos.sched_setaffinity(0, {int(sys.argv[1])})\nwhile True:\n    pass\n"
-KEYS: Final = {(murmur2(key) & 0x7FFFFFFF) % PARTITIONS: key for key in (b"%d" % number for number in range(200))}
 
 
 class Hog:
@@ -164,33 +163,11 @@ async def loaded_group(
     await mesh.service("assigner").unary("CreateGroup", request, group_pb2.Group, timeout_seconds=60)
     group = LoadedGroup(directory, endpoint, name)
     try:
-        async with _sending(mesh, name):
+        async with steadily_sent(mesh, name, PARTITIONS, RECORDS_PER_SECOND):
             await group.start()
             yield group
     finally:
         await group.close()
-
-
-@asynccontextmanager
-async def _sending(mesh: braid.Mesh, stream: str) -> AsyncIterator[None]:
-    """Sends to every partition at a steady rate."""
-
-    async def send(producer: braid.Producer) -> None:
-        number = 0
-        while True:
-            due = time.monotonic() + 1 / RECORDS_PER_SECOND
-            await producer.send(b"%d" % number, key=KEYS[number % PARTITIONS])
-            number += 1
-            await asyncio.sleep(max(0.0, due - time.monotonic()))
-
-    async with mesh.producer(stream) as producer:
-        task = asyncio.create_task(send(producer))
-        try:
-            yield
-            assert not task.done(), task
-        finally:
-            task.cancel()
-            await asyncio.gather(task, return_exceptions=True)
 
 
 async def reasons(mesh: braid.Mesh, lease: str) -> Sequence[str]:

@@ -3,7 +3,6 @@
 import asyncio
 import json
 import sys
-import time
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
@@ -15,7 +14,7 @@ from braid.api.assigner.v1.assigner_service_pb2 import CreateGroupRequest
 from braid.api.lagmon.v1.lagmon_service_pb2 import LagFilter, ListLagRequest, ListLagResponse
 from braid.api.registry.v1.registry_service_pb2 import CreateStreamRequest
 from braid.api.registry.v1.stream_pb2 import LaneSpec, Stream, StreamSpec
-from braid.kafka.partitioner import murmur2
+from testbed.members.steady_sender import steadily_sent
 from testbed.patience import until
 
 ROOT: Final = Path(__file__).parents[2]
@@ -26,7 +25,6 @@ EVEN: Final = PARTITIONS // len(MEMBERS)
 RATE: Final = 60  # records a second: a slow member bears 10 of them, and one lease has 5
 TARGET_SECONDS: Final = 2.0
 LEASE_MS: Final = 10_000  # nobody may lose a lease because the machine stalls
-_KEYS: Final = {(murmur2(key) & 0x7FFFFFFF) % PARTITIONS: key for key in (b"%d" % number for number in range(400))}
 
 
 class SlowedGroup:
@@ -118,19 +116,6 @@ async def slowed_group(mesh: braid.Mesh, directory: Path, endpoint: str, name: s
     group = SlowedGroup(directory, mesh, endpoint, name)
     async with AsyncExitStack() as stack:
         stack.push_async_callback(group.close)
-        producer = await stack.enter_async_context(mesh.producer(name))
-        sending = asyncio.create_task(_send(producer))
-        stack.callback(sending.cancel)
+        await stack.enter_async_context(steadily_sent(mesh, name, PARTITIONS, RATE))
         await group.start()
         yield group
-        assert not sending.done(), sending
-
-
-async def _send(producer: braid.Producer) -> None:
-    """Sends to every partition at a steady rate, until cancelled."""
-    number = 0
-    while True:
-        due = time.monotonic() + 1 / RATE
-        await producer.send(b"%d" % number, key=_KEYS[number % PARTITIONS])
-        number += 1
-        await asyncio.sleep(max(0.0, due - time.monotonic()))
