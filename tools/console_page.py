@@ -121,7 +121,7 @@ def compare() -> None:
 
 def test() -> None:
     """Checks the page's types, and runs its tests."""
-    _packages()
+    packages()
     _node("node_modules/typescript/bin/tsc", "--noEmit")
     _node("node_modules/vitest/vitest.mjs", "run")
 
@@ -153,20 +153,24 @@ def licences(page: Path) -> str:
 
 
 def _build_into(output: Path) -> None:
-    _packages()
+    packages()
     _node("node_modules/typescript/bin/tsc", "--noEmit")
     _node("node_modules/vite/bin/vite.js", "build", "--outDir", str(output), "--emptyOutDir", "--logLevel", "warn")
     (output / LICENCES.name).write_text(licences(ROOT / PAGE), encoding="utf-8")
 
 
-def _packages() -> None:
-    """Installs the locked packages, unless those are there."""
+def packages() -> None:
+    """Installs the page's locked packages, unless those are there; a second process waits for the first.
+
+    Raises:
+        PageFailed: They cannot be installed.
+    """
     stamp = ROOT / PAGE / "node_modules" / ".ready"
     wanted = digest(hashes(ROOT / PAGE, ("package-lock.json", ".npmrc")))
-    if stamp.exists() and stamp.read_text() == wanted:
-        return
-    _run([*npm(), "ci", "--ignore-scripts", "--no-audit", "--no-fund"])
-    stamp.write_text(wanted)
+    with resolving("console-page"):
+        if not stamp.exists() or stamp.read_text() != wanted:
+            _run([*npm(), "ci", "--ignore-scripts", "--no-audit", "--no-fund"])
+            stamp.write_text(wanted)
 
 
 def _node(*arguments: str) -> None:

@@ -4,7 +4,6 @@ import json
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
-from typing import Any
 
 import braid
 
@@ -12,9 +11,9 @@ Handle = Callable[[braid.Record], Awaitable[None]]
 
 
 async def consume_and_tell(
-    endpoint: str, group: str, client_id: str, log: str, handle: Handle, **settings: Any
+    endpoint: str, group: str, client_id: str, log: str, handle: Handle, concurrency: int = 64
 ) -> None:
-    """Consumes the stream of the group's name until killed; `settings` are further ones of `Mesh.consumer`."""
+    """Consumes the stream of the group's name until killed; `concurrency` is as in `Mesh.consumer`."""
     file = Path(log).open("a", buffering=1)  # noqa: ASYNC230, SIM115 - open as long as the process lives
 
     def tell(what: str, leases: Sequence[str]) -> None:
@@ -27,7 +26,7 @@ async def consume_and_tell(
             group=group,
             on_assigned=lambda leases: tell("granted", leases),
             on_revoked=lambda leases: tell("released", leases),
-            **settings,
+            concurrency=concurrency,
         )
         async with consumer:
             await consumer.run(handle)

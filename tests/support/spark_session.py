@@ -5,6 +5,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from pyspark import SparkConf, SparkContext
+from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
 from braid.spark import BraidDataSource
@@ -17,25 +19,27 @@ def running_spark(directory: Path, *, cores: int = 2) -> Iterator[SparkSession]:
     """A session on `local[cores]`; its files lie in `directory`. Ended afterwards, Java with it."""
     os.environ["JAVA_HOME"] = str(java_binary().resolve().parent.parent)
     os.environ["PYSPARK_PYTHON"] = local_python()
-    session = (
-        SparkSession.builder.master(f"local[{cores}]")
-        .config("spark.driver.memory", "512m")
-        .config("spark.ui.enabled", "false")
-        .config("spark.sql.shuffle.partitions", "2")
-        .config("spark.sql.warehouse.dir", str(directory / "warehouse"))
-        .config("spark.local.dir", str(directory / "local"))
-        .config("spark.sql.session.timeZone", "UTC")
-        .config("spark.log.level", "ERROR")
-        .getOrCreate()
-    )
-    gateway = session.sparkContext._gateway
+    settings = {
+        "spark.driver.memory": "512m",
+        "spark.ui.enabled": "false",
+        "spark.sql.shuffle.partitions": "2",
+        "spark.sql.warehouse.dir": str(directory / "warehouse"),
+        "spark.local.dir": str(directory / "local"),
+        "spark.sql.session.timeZone": "UTC",
+        "spark.log.level": "ERROR",
+    }
+    conf = SparkConf().setMaster(f"local[{cores}]").setAppName("tests").setAll(list(settings.items()))
+    gateway = launch_gateway(conf)  # type: ignore[no-untyped-call]
     try:
-        session.dataSource.register(BraidDataSource)
-        yield session
+        session = SparkSession(SparkContext(conf=conf, gateway=gateway))
+        try:
+            session.dataSource.register(BraidDataSource)
+            yield session
+        finally:
+            session.stop()
     finally:
-        session.stop()
-        if gateway is not None:
-            gateway.shutdown()
-            process = gateway.proc
-            process.stdin.close()
-            process.wait(30)
+        gateway.shutdown()
+        gateway.proc.stdin.close()
+        gateway.proc.wait(30)
+        # Spark remembers its Java for good: the next session of this process would call one that has ended.
+        SparkContext._gateway = SparkContext._jvm = None

@@ -77,6 +77,7 @@ def open_page(page: Page, server: RecordedServer, path: str) -> None:
 
 def axe_violations(page: Page) -> list[str]:
     """Lists the faults that axe finds on the page as it is, one line for each element."""
+    console_page.packages()
     page.evaluate((console_page.ROOT / _AXE).read_text(encoding="utf-8"))
     found = page.evaluate("() => axe.run(document, {resultTypes: ['violations']}).then((result) => result.violations)")
     return [f"{each['id']}: {node['html'][:200]}" for each in found for node in each["nodes"]]
