@@ -1,4 +1,4 @@
-"""Producers tell the registry which clusters they reach: who is believed, when, and against whom."""
+"""Producers tell the registry which clusters they reach; their reports count by host, by number and by time."""
 
 import asyncio
 
