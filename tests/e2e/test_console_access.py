@@ -86,7 +86,7 @@ def test_sign_in_says_how_and_is_accessible(chromium: Browser, theme: Theme, siz
 
 
 def _unreached(page: Page) -> list[str]:
-    """What Tab does not come to, going once around the page or the open dialog."""
+    """Returns controls that Tab does not come to, going once around the page or the open dialog."""
     controls: list[str] = page.evaluate(_MARK)
     assert controls
     reached = {page.evaluate(_REACHED)}
