@@ -43,6 +43,7 @@ BENCHMARKS: Final = (
     "audit",
     "identity",
     "pathways",
+    "console_scale",
 )
 
 
