@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from braid.kafka.offset_log.table import OffsetCounts
 from braid.kernel.limits.lagmon.division import LAG_PEER_SECONDS, LAG_RECALL_SECONDS
-from braid.kernel.limits.lagmon.sampling import LAG_TABLE_SECONDS
+from braid.kernel.limits.lagmon.sampling import LAG_TABLE_FACTOR, LAG_TABLE_SECONDS
 from braid.kernel.ports import Kafka, Task
 from braid.runtime.replica import Replica
 from services.lagmon.alerts.decisions.evaluation import Look
@@ -76,6 +76,7 @@ class Clusters:
         self._checkpoints: dict[str, Checkpoints] = {}  # of clusters that are or were followed
         self._table: Table | None = None
         self._computing = asyncio.Lock()
+        self._took_seconds = 0.0  # to compute the table
 
     async def run(self) -> None:
         """Follows until cancelled."""
@@ -88,12 +89,19 @@ class Clusters:
                 self._leave(name, "this replica stops")
 
     async def table(self, age_seconds: float = LAG_TABLE_SECONDS) -> Table:
-        """Returns the present lag, at most so old, computed in slices so that other tasks get their turn."""
+        """Returns the present lag, at most so old, computed in slices so that other tasks get their turn.
+
+        Where computing it takes longer, it is as old as that takes twice: else each page of a long list would wait for
+        a table of its own.
+        """
         clock = self._replica.host.clock
         async with self._computing:
             known = self._table
+            age_seconds = max(age_seconds, self._took_seconds * LAG_TABLE_FACTOR)
             if known is None or clock.elapsed() - known.now.elapsed >= age_seconds:
+                begun = clock.elapsed()
                 known = self._table = await self._compute()
+                self._took_seconds = clock.elapsed() - begun
             return known
 
     def look(self, table: Table) -> Look:
