@@ -58,22 +58,24 @@ class ManyReads:
 
     async def _answer(self, part: ReadPart, caller: Caller, within: float | None, *, counted: bool) -> ReadAnswer:
         try:
-            async with asyncio.timeout(within):
-                return ReadAnswer(response=await self._read(part, caller, counted=counted))
+            return ReadAnswer(response=await self._read(part, caller, within, counted=counted))
         except BraidError as error:
             return ReadAnswer(status=to_status(error).SerializeToString())
-        except TimeoutError:
-            late = DeadlineExceeded(f"{part.method} took longer than {within} s", remedy="ask for it alone")
-            return ReadAnswer(status=to_status(late).SerializeToString())
 
-    async def _read(self, part: ReadPart, caller: Caller, *, counted: bool) -> bytes:
-        """The response of a part. The call itself was counted as its first part when it began."""
+    async def _read(self, part: ReadPart, caller: Caller, within: float | None, *, counted: bool) -> bytes:
+        """The response of a part. The call itself was counted as its first part when it began.
+
+        Whoever is beyond a quota waits for that answer as long as alone, whatever time its parts have.
+        """
         path = method_path(self._service, part.method)
         admitted = await self._handlers.admit(path, caller) if counted else Admitted(caller)
         try:
             kind, handler = self._handlers.unary[path]
             request: Message = parser(kind)(part.request)
-            return serialize(await handler(request, admitted.caller))
+            async with asyncio.timeout(within):
+                return serialize(await handler(request, admitted.caller))
+        except TimeoutError:
+            raise DeadlineExceeded(f"{part.method} took longer than {within} s", remedy="ask for it alone") from None
         finally:
             admitted.done()
 

@@ -16,6 +16,7 @@ from braid.kernel.access.table import TABLE, row_of
 from braid.kernel.access.tenants import Quotas
 from braid.kernel.audit.calls import Outcome
 from braid.kernel.errors import AccessDenied, BraidError, DeadlineExceeded, Invalid, QuotaExceeded
+from braid.kernel.limits.access.rights import DOOR_HOLD_SECONDS
 from braid.kernel.limits.rpc import READ_PARTS_MAX, REQUEST_TEXT_CHARS_MAX
 from braid.kernel.ports import CallOptions
 from braid.rpc.errors import from_status
@@ -171,9 +172,9 @@ async def of_acme(quotas: Quotas) -> tuple[Mesh, Client]:
     return mesh, mesh.client("registry", WEB)
 
 
-async def refused(client: Client, parts: int) -> list[bool]:
+async def refused(client: Client, parts: int, within_ms: int = 0) -> list[bool]:
     """Which of some parts are refused for a quota."""
-    errors = [error_of(each) for each in await ask(client, *[LISTED] * parts)]
+    errors = [error_of(each) for each in await ask(client, *[LISTED] * parts, within_ms=within_ms)]
     assert all(each is None or isinstance(each, QuotaExceeded) for each in errors)
     return [each is not None for each in errors]
 
@@ -181,7 +182,10 @@ async def refused(client: Client, parts: int) -> list[bool]:
 def test_each_part_counts_for_the_rate_of_its_tenant() -> None:
     async def scenario() -> None:
         _, client = await of_acme(Quotas(requests_per_second=6))
-        assert await refused(client, 12) == [False] * 6 + [True] * 6, "the first is counted with the call"
+        begun = asyncio.get_running_loop().time()
+        found = await refused(client, 12, within_ms=1)
+        assert found == [False] * 6 + [True] * 6, "the first is counted with the call"
+        assert asyncio.get_running_loop().time() - begun > DOOR_HOLD_SECONDS, "a refusal waits, whatever it asks for"
 
     run_virtual(scenario())
 
