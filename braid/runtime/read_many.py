@@ -15,7 +15,7 @@ from braid.kernel.access.table import row_of
 from braid.kernel.errors import BraidError, DeadlineExceeded, Invalid
 from braid.kernel.limits.rpc import READ_BYTES_MAX, READ_PARTS_MAX
 from braid.kernel.ports import Admitted, Caller, RpcService
-from braid.rpc.errors import to_status
+from braid.rpc.errors import to_bytes
 from braid.rpc.messages import parser, serialize
 from braid.rpc.methods import method_path
 
@@ -60,7 +60,7 @@ class ManyReads:
         try:
             return ReadAnswer(response=await self._read(part, caller, within, counted=counted))
         except BraidError as error:
-            return ReadAnswer(status=to_status(error).SerializeToString())
+            return ReadAnswer(status=to_bytes(error))
 
     async def _read(self, part: ReadPart, caller: Caller, within: float | None, *, counted: bool) -> bytes:
         """The response of a part. The call itself was counted as its first part when it began.

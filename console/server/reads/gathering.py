@@ -9,8 +9,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from google.rpc.status_pb2 import Status
-
 from braid.api.mesh.v1.read_pb2 import ReadAnswer, ReadManyRequest, ReadManyResponse, ReadPart
 from braid.kernel.errors import (
     BraidError,
@@ -24,7 +22,7 @@ from braid.kernel.errors import (
 )
 from braid.kernel.limits.rpc import READ_PARTS_MAX, REQUEST_TEXT_CHARS_MAX
 from braid.kernel.ports import Host
-from braid.rpc.errors import from_status
+from braid.rpc.errors import from_bytes
 from braid.rpc.mesh_client import ServiceClient
 from braid.rpc.messages import parser, serialize
 from console.server.limits import (
@@ -210,5 +208,5 @@ def _response(answer: ReadAnswer, response_type: type[T]) -> T | None:
     if answer.HasField("response"):
         return parser(response_type)(answer.response)
     if answer.HasField("status"):
-        raise from_status(parser(Status)(answer.status))
+        raise from_bytes(answer.status)
     return None

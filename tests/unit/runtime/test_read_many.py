@@ -6,7 +6,6 @@ from typing import Final
 from unittest.mock import patch
 
 import pytest
-from google.rpc.status_pb2 import Status
 
 from braid.api.mesh.v1.event_pb2 import ListEventsResponse
 from braid.api.mesh.v1.read_pb2 import ReadAnswer, ReadManyRequest, ReadManyResponse, ReadPart
@@ -19,7 +18,7 @@ from braid.kernel.errors import AccessDenied, BraidError, DeadlineExceeded, Inva
 from braid.kernel.limits.access.rights import DOOR_HOLD_SECONDS
 from braid.kernel.limits.rpc import READ_PARTS_MAX, REQUEST_TEXT_CHARS_MAX
 from braid.kernel.ports import CallOptions
-from braid.rpc.errors import from_status
+from braid.rpc.errors import from_bytes
 from braid.rpc.methods import method_path
 from braid.runtime import read_many
 from braid.runtime.access.settings import AccessMode, AccessSettings
@@ -52,7 +51,7 @@ async def ask(client: Client, *parts: ReadPart, within_ms: int = 0) -> Sequence[
 
 
 def error_of(answer: ReadAnswer) -> BraidError | None:
-    return from_status(Status.FromString(answer.status)) if answer.HasField("status") else None
+    return from_bytes(answer.status) if answer.HasField("status") else None
 
 
 async def alone(client: Client, method: Method) -> BraidError | None:
