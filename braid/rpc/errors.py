@@ -100,7 +100,8 @@ def from_status(status: Status) -> BraidError:
 
 def to_bytes(error: BraidError) -> bytes:
     """The serialised status of an error, as it stands in a message."""
-    return to_status(error).SerializeToString()
+    data: bytes = to_status(error).SerializeToString()
+    return data
 
 
 def from_bytes(data: bytes) -> BraidError:
