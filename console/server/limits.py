@@ -95,7 +95,6 @@ MESSAGES_PREVIEW_CHARS: Final = 400  # of a key or value in a row
 MESSAGES_PREVIEW_BYTES: Final = 16 << 10  # of a value, looked at for its row
 MESSAGES_SHOWN_BYTES: Final = 256 << 10  # of one record's key, value or header in full; the rest is a download
 MESSAGES_HEADERS_SHOWN: Final = 200  # of one record
-MESSAGES_PARSED_BYTES: Final = 1 << 20  # of a value parsed as JSON for a filter
 MESSAGES_DAMAGED_SHOWN: Final = 20  # batches that cannot be read, named in one answer
 MESSAGES_AT_ONCE_MAX: Final = 8  # answers being made, of everybody: each may hold its bytes twice
 MESSAGES_AT_ONCE_PER_SESSION: Final = 2
