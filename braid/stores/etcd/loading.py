@@ -1,9 +1,10 @@
 """Reads whole histories and lists them, at one revision each."""
 
+import asyncio
 from collections.abc import AsyncIterator, Sequence
 from typing import NamedTuple
 
-from braid.kernel.errors import Compacted, Exhausted, StoreUnavailable
+from braid.kernel.errors import Compacted, StoreUnavailable
 from braid.kernel.limits.store import (
     ETCD_LOAD_ATTEMPTS_MAX,
     ETCD_PAGE_BATCHES,
@@ -56,7 +57,7 @@ async def read_many(client: EtcdClient, histories: Sequence[HistoryId]) -> Seque
         some = histories[start : start + ETCD_TXN_HISTORIES]
         try:
             found += await _read_together(client, some)
-        except (Compacted, Exhausted):  # overtaken, or more than a message holds
+        except Compacted:
             found += [await read_pinned(client, each) for each in some]
     return found
 
@@ -93,8 +94,8 @@ async def _read_together(client: EtcdClient, histories: Sequence[HistoryId]) -> 
     found = await client.read(requests.get(keys.INCARNATION), *wanted)
     tails = [requests.scan(keys.batches(each), limit=ETCD_TXN_BATCHES, revision=found.revision) for each in histories]
     begun = await client.read(*tails)
-    reads: list[HistoryRead] = []
-    for index, history in enumerate(histories):
+
+    async def whole(index: int, history: HistoryId) -> HistoryRead:
         head, manifest, tail = found.one(1 + 2 * index), found.one(2 + 2 * index), begun.found[index]
         batches = [kv.value for kv in tail]
         if len(tail) == ETCD_TXN_BATCHES:
@@ -102,8 +103,9 @@ async def _read_together(client: EtcdClient, histories: Sequence[HistoryId]) -> 
             batches += await _values(client, rest, found.revision)
         chunks = await _chunks(client, history, manifest, found.revision)
         pinned = StoredHistory(history, found.revision, _value(head), _value(manifest), chunks, batches)
-        reads.append(HistoryRead(pinned, read_head(head), read_incarnation(found.one(0))))
-    return reads
+        return HistoryRead(pinned, read_head(head), read_incarnation(found.one(0)))
+
+    return await asyncio.gather(*(whole(index, history) for index, history in enumerate(histories)))
 
 
 async def _read_once(client: EtcdClient, history: HistoryId) -> HistoryRead:
