@@ -9,14 +9,12 @@ from enum import StrEnum
 from functools import partial
 from typing import Final, NamedTuple
 
-import numpy as np
-
 from braid.kernel.limits.lagmon.sampling import LAG_METRICS_ROWS_MAX
 from braid.kernel.metrics import MetricDeclaration
 from braid.runtime.metrics.instruments import MetricRegistry
 from braid.runtime.metrics.sampled import Rows, SampledMetric
 from services.lagmon.columns.shown import ShownPartitions
-from services.lagmon.servicer.shown_lag import MOST, TOTAL, Join, ShownLag, Values
+from services.lagmon.columns.shown_lag import MOST, TOTAL, Column, Join, ShownLag
 
 
 class Exporter(StrEnum):
@@ -32,30 +30,14 @@ class _Numbers(NamedTuple):
 
     Attributes:
         fields: What each label is read from, in the order of the labels.
-        value: Of each row; NaN where it is not known.
+        column: The column of rows that has the values.
         join: How values of rows with the same labels become one.
     """
 
     declared: MetricDeclaration
     fields: tuple[str, ...]
-    value: Callable[[ShownPartitions], Values]
+    column: Column
     join: Join
-
-
-def _lag(partitions: ShownPartitions) -> Values:
-    return partitions.records.astype(np.float64)
-
-
-def _seconds(partitions: ShownPartitions) -> Values:
-    return partitions.seconds
-
-
-def _committed(partitions: ShownPartitions) -> Values:
-    return np.where(partitions.committed >= 0, partitions.committed, np.nan)
-
-
-def _end(partitions: ShownPartitions) -> Values:
-    return np.where(partitions.end >= 0, partitions.end, np.nan)
 
 
 def _gauge(name: str, unit: str, labels: Mapping[str, str], meaning: str) -> tuple[MetricDeclaration, tuple[str, ...]]:
@@ -76,46 +58,46 @@ def _without(labels: Mapping[str, str], *fields: str) -> dict[str, str]:
 _NUMBERS: Final[Mapping[Exporter, Sequence[_Numbers]]] = {
     Exporter.KAFKA_EXPORTER: (
         _Numbers(*_gauge("kafka_consumergroup_lag", "{record}", _KAFKA_EXPORTER,
-                         "Records a group has not done in one partition"), _lag, MOST),
+                         "Records a group has not done in one partition"), "records", MOST),
         _Numbers(*_gauge("kafka_consumergroup_lag_seconds", "s", _KAFKA_EXPORTER,
-                         "Age of the oldest record a group has not done in one partition"), _seconds, MOST),
+                         "Age of the oldest record a group has not done in one partition"), "seconds", MOST),
         _Numbers(*_gauge("kafka_consumergroup_lag_sum", "{record}", _without(_KAFKA_EXPORTER, "partition"),
-                         "Records a group has not done in one topic"), _lag, TOTAL),
+                         "Records a group has not done in one topic"), "records", TOTAL),
         _Numbers(*_gauge("kafka_consumergroup_current_offset", "{record}", _KAFKA_EXPORTER,
-                         "Committed offset of a group in one partition"), _committed, MOST),
+                         "Committed offset of a group in one partition"), "committed", MOST),
         _Numbers(*_gauge("kafka_consumergroup_current_offset_sum", "{record}", _without(_KAFKA_EXPORTER, "partition"),
-                         "Committed offsets of a group in one topic, added up"), _committed, TOTAL),
+                         "Committed offsets of a group in one topic, added up"), "committed", TOTAL),
         _Numbers(*_gauge("kafka_topic_partition_current_offset", "{record}", _KAFKA_TOPIC,
-                         "End offset of a partition that a group reads"), _end, MOST),
+                         "End offset of a partition that a group reads"), "end", MOST),
     ),
     Exporter.KAFKA_LAG_EXPORTER: (
         _Numbers(*_gauge("kafka_consumergroup_group_offset", "{record}", _LAG_EXPORTER,
-                         "Committed offset of a group in one partition"), _committed, MOST),
+                         "Committed offset of a group in one partition"), "committed", MOST),
         _Numbers(*_gauge("kafka_consumergroup_group_lag", "{record}", _LAG_EXPORTER,
-                         "Records a group has not done in one partition"), _lag, MOST),
+                         "Records a group has not done in one partition"), "records", MOST),
         _Numbers(*_gauge("kafka_consumergroup_group_lag_seconds", "s", _LAG_EXPORTER,
-                         "Age of the oldest record a group has not done in one partition"), _seconds, MOST),
+                         "Age of the oldest record a group has not done in one partition"), "seconds", MOST),
         _Numbers(*_gauge("kafka_consumergroup_group_max_lag", "{record}", _without(_LAG_EXPORTER, "topic", "partition"),
-                         "Records a group has not done in its worst partition"), _lag, MOST),
+                         "Records a group has not done in its worst partition"), "records", MOST),
         _Numbers(*_gauge("kafka_consumergroup_group_max_lag_seconds", "s",
                          _without(_LAG_EXPORTER, "topic", "partition"),
-                         "Age of the oldest record a group has not done"), _seconds, MOST),
+                         "Age of the oldest record a group has not done"), "seconds", MOST),
         _Numbers(*_gauge("kafka_consumergroup_group_sum_lag", "{record}", _without(_LAG_EXPORTER, "topic", "partition"),
-                         "Records a group has not done on one cluster"), _lag, TOTAL),
+                         "Records a group has not done on one cluster"), "records", TOTAL),
         _Numbers(*_gauge("kafka_consumergroup_group_topic_sum_lag", "{record}", _without(_LAG_EXPORTER, "partition"),
-                         "Records a group has not done in one topic"), _lag, TOTAL),
+                         "Records a group has not done in one topic"), "records", TOTAL),
         _Numbers(*_gauge("kafka_partition_latest_offset", "{record}", _without(_LAG_EXPORTER, "group"),
-                         "End offset of a partition that a group reads"), _end, MOST),
+                         "End offset of a partition that a group reads"), "end", MOST),
     ),
     Exporter.KMINION: (
         _Numbers(*_gauge("kminion_kafka_consumer_group_topic_partition_lag", "{record}", _KMINION,
-                         "Records a group has not done in one partition"), _lag, MOST),
+                         "Records a group has not done in one partition"), "records", MOST),
         _Numbers(*_gauge("kminion_kafka_consumer_group_topic_lag", "{record}", _without(_KMINION, "partition"),
-                         "Records a group has not done in one topic"), _lag, TOTAL),
+                         "Records a group has not done in one topic"), "records", TOTAL),
         _Numbers(*_gauge("kminion_kafka_consumer_group_topic_offset_sum", "{record}", _without(_KMINION, "partition"),
-                         "Committed offsets of a group in one topic, added up"), _committed, TOTAL),
+                         "Committed offsets of a group in one topic, added up"), "committed", TOTAL),
         _Numbers(*_gauge("kminion_kafka_topic_partition_high_water_mark", "{record}", _without(_KMINION, "group"),
-                         "End offset of a partition that a group reads"), _end, MOST),
+                         "End offset of a partition that a group reads"), "end", MOST),
     ),
 }  # fmt: skip
 EXPORTER_METRICS: Final[Mapping[Exporter, tuple[MetricDeclaration, ...]]] = {
@@ -150,7 +132,6 @@ class ExporterGauges:
 def _rows(numbers: _Numbers, read: Callable[[], ShownLag]) -> Rows:
     """Yields the rows of a gauge; those whose value is not known are left out."""
     table = read().table(numbers.fields)
-    values = numbers.value(table.partitions)
-    for labels, value in zip(table.labels(), table.joined(values, numbers.join), strict=True):
-        if value == value:  # not NaN
+    for labels, value in zip(table.labels(), table.joined(numbers.column, numbers.join), strict=True):
+        if value is not None:
             yield labels, value

@@ -14,8 +14,8 @@ from braid.kernel.limits.lagmon.sampling import LAG_METRICS_ROWS_MAX
 from braid.kernel.metrics import MetricDeclaration
 from braid.runtime.metrics.instruments import MetricRegistry
 from braid.runtime.metrics.sampled import Rows, SampledMetric
+from services.lagmon.columns.shown_lag import ShownLag
 from services.lagmon.servicer.exporter_metrics import Exporter, ExporterGauges
-from services.lagmon.servicer.shown_lag import ShownLag
 
 _GROUP_LABELS = ("stream", "lane", "group", "cluster")
 GROUP_LAG_SECONDS: Final = MetricDeclaration(

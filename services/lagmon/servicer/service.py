@@ -36,6 +36,7 @@ from services.lagmon.alerts.requests import AlertRequests
 from services.lagmon.alerts.watch import AlertWatch
 from services.lagmon.codec import LAG_TOKENS, gone_message, lag_message, read_detail, read_filter
 from services.lagmon.columns.pages import page_of
+from services.lagmon.columns.shown_lag import ShownLag
 from services.lagmon.exchange.requests import SharedLag
 from services.lagmon.kept.files import Files
 from services.lagmon.kept.keeper import Keeper
@@ -49,7 +50,6 @@ from services.lagmon.servicer.exporter_metrics import Exporter
 from services.lagmon.servicer.history import HistoryReads
 from services.lagmon.servicer.kept_metrics import KeptGauges
 from services.lagmon.servicer.metrics import Gauges
-from services.lagmon.servicer.shown_lag import ShownLag
 
 _NOWHERE: Final = Outgoing()
 

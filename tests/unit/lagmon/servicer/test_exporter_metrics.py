@@ -6,12 +6,12 @@ from typing import get_args, get_type_hints
 import pytest
 
 from braid.runtime.metrics.instruments import MetricRegistry
+from services.lagmon.columns import shown_lag
 from services.lagmon.columns.gathered import channel_columns
+from services.lagmon.columns.shown_lag import ShownLag
 from services.lagmon.config import LagmonSettings
 from services.lagmon.model.lag import LagRow, RowKey, Source
-from services.lagmon.servicer import shown_lag
 from services.lagmon.servicer.exporter_metrics import EXPORTER_METRICS, Exporter, ExporterGauges
-from services.lagmon.servicer.shown_lag import ShownLag
 
 # Names and labels as the exporters' own pages list them; Braid adds `cluster` where they have none.
 PUBLISHED: Mapping[Exporter, Mapping[str, tuple[str, ...]]] = {

@@ -9,12 +9,12 @@ from prometheus_client import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
 from braid.runtime.metrics.instruments import MetricRegistry
+from services.lagmon.columns import shown_lag
 from services.lagmon.columns.lags import LagColumns, LagRows
+from services.lagmon.columns.shown_lag import ShownLag
 from services.lagmon.model.lag import LagRow
-from services.lagmon.servicer import shown_lag
 from services.lagmon.servicer.exporter_metrics import Exporter
 from services.lagmon.servicer.metrics import Gauges
-from services.lagmon.servicer.shown_lag import ShownLag
 from tests.unit.lagmon.columns.rows import Key, Said
 from tests.unit.lagmon.columns.tables import columns_of, tables
 

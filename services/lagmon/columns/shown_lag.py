@@ -1,4 +1,4 @@
-"""What gauges show of one table of lag, made when somebody reads them. Pure: nothing here is on the event loop's time.
+"""Rows of one table of lag as gauges show them, made when somebody reads them. Pure: nothing here is the loop's work.
 
 Metrics are read in threads. All gauges of a reading share what was made for the first of them.
 """
@@ -14,7 +14,7 @@ from braid.kernel.limits.lagmon.sampling import LAG_METRICS_ROWS_MAX
 from services.lagmon.columns.lags import LagColumns
 from services.lagmon.columns.shown import ShownGroups, ShownPartitions, first_groups, first_partitions
 
-Values = NDArray[np.float64]
+Column = Literal["records", "seconds", "committed", "end"]
 Join = Literal["most", "total"]
 MOST: Final = "most"
 TOTAL: Final = "total"
@@ -50,16 +50,15 @@ class LabelledRows:
             key = partitions.keys[pair]
             yield tuple(str(partition) if field == "partition" else getattr(key, field) for field in fields)
 
-    def joined(self, values: Values, join: Join) -> Iterator[float]:
-        """Yields the value of each row: the largest known one, or the total of those that are known; NaN for none."""
+    def joined(self, column: Column, join: Join) -> Iterator[float | None]:
+        """Yields the value of each row: the largest known one, or the total of those that are known; None for none."""
+        values = getattr(self.partitions, column)[self._order]
+        known = values >= 0  # offsets that are not known are below
         if not len(self._first):
             return iter(())
-        ordered = values[self._order]
-        if join == MOST:
-            return iter(np.fmax.reduceat(ordered, self._first).tolist())
-        unknown = np.isnan(ordered)
-        total = np.add.reduceat(np.where(unknown, 0.0, ordered), self._first)
-        return iter(np.where(np.logical_and.reduceat(unknown, self._first), np.nan, total).tolist())
+        found = (np.maximum if join == MOST else np.add).reduceat(np.where(known, values, 0), self._first)
+        some = np.logical_or.reduceat(known, self._first)
+        return (value if is_known else None for value, is_known in zip(found.tolist(), some.tolist(), strict=True))
 
 
 class ShownLag:
