@@ -54,7 +54,7 @@ def local(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[DevMesh]:
 
 
 class Ledger:
-    """What was acknowledged where and when, and what was handled."""
+    """Records by their acknowledgements, with cluster and time, and by their handling."""
 
     def __init__(self) -> None:
         self.acknowledged: list[tuple[float, str, int, bytes]] = []  # when, by which cluster, bytes, id
