@@ -18,7 +18,7 @@ TOPIC_PREFIX: Final = "braid."  # of clusters that declare no other
 CLUSTER_NAME: Final = "kafka-cluster"  # how Kafka calls a cluster as a resource
 ANY: Final = "*"
 OFFSETS_TOPIC: Final = "__consumer_offsets"
-ROLES: Final = ("producer", "consumer", "service")
+ROLES: Final = ("producer", "consumer", "reader", "service")
 _SERVICE_GROUPS: Final = "braid-"  # of the dlq service, and copies of progress while a group's fencing changes
 _PREFIX: Final = re.compile(r"[A-Za-z0-9._-]{1,64}")
 _PRINCIPAL: Final = re.compile(r"User:(\S[^\r\n]*)|([^\s:][^:\r\n]*)")
@@ -29,7 +29,7 @@ class AclScope:
     """The topics, groups and settings that a role works with.
 
     Attributes:
-        streams: For producers and consumers; empty for all streams.
+        streams: For producers, consumers and readers; empty for all streams.
         lanes: Of these streams; empty for all lanes.
         groups: For consumers, at least one; for services, all groups of the mesh, or empty for any.
         topic_prefix: The cluster's.
@@ -52,9 +52,8 @@ def acls_of(role: str, scope: AclScope) -> Sequence[Acl]:
         Invalid: an unknown role, a name out of form, or what the role does not take; `field` names the option.
     """
     _check(role, scope)
-    if role == "producer":
-        return _producer(scope)
-    return _consumer(scope) if role == "consumer" else _service(scope)
+    made = {"producer": _producer, "consumer": _consumer, "reader": _reader, "service": _service}
+    return made[role](scope)
 
 
 def check_principal(text: str) -> str:
@@ -86,6 +85,12 @@ def _consumer(scope: AclScope) -> list[Acl]:
         *_progress(),
         Acl("Cluster", CLUSTER_NAME, "Literal", "DescribeConfigs", "learn how much metadata a commit may carry"),
     ]
+
+
+def _reader(scope: AclScope) -> list[Acl]:
+    """Permissions to look at records without a group, as the console and `braid consume` do. They write nothing."""
+    reasons = [("Read", "fetch records, find the ends of logs")]
+    return [each for name in _topics(scope, scope.lanes) for each in _prefixed(name, reasons)]
 
 
 def _service(scope: AclScope) -> list[Acl]:
@@ -168,7 +173,7 @@ def _check(role: str, scope: AclScope) -> None:
     unwanted = {
         "--stream": role == "service" and scope.streams,
         "--lane": scope.lanes and not scope.streams,
-        "--group": role == "producer" and scope.groups,
+        "--group": role in ("producer", "reader") and scope.groups,
         "--change-copies": role != "service" and scope.change_copies,
         "--set-quotas": role != "service" and scope.set_quotas,
     }

@@ -24,6 +24,7 @@ from braid.api.mesh.v1.event_pb2 import (
     ListEventsResponse,
     WatchEventsRequest,
 )
+from braid.api.mesh.v1.read_pb2 import ReadManyRequest
 from braid.kernel.errors import BraidError, Invalid, NotLeader
 from braid.kernel.ids import read_number
 from braid.kernel.limits.names import PAGE_SIZE_MAX
@@ -47,6 +48,7 @@ from braid.runtime.archive.serving import gap_message
 from braid.runtime.audit.serving import EventSource, matches
 from braid.runtime.histories.event_metadata import metadata_message
 from braid.runtime.histories.kinds import RecordedEvent
+from braid.runtime.read_many import ManyReads
 from braid.runtime.request_bounds import bounded
 from braid.runtime.service import Service
 from braid.runtime.traces.calls import traced_calls
@@ -63,10 +65,11 @@ _BEFORE_LOADED: Final = ("ListEndpoints", "ListArchive", "ReadArchive")  # need 
 def build_rpc_service(service: Service, replica: "Replica") -> RpcService:
     """The service's handlers and the runtime's own, each with the common wrapper."""
     own = service.rpc(replica)
-    events, archive = _Events(replica), replica.archive
+    events, archive, reads = _Events(replica), replica.archive, ManyReads(service.name)
     unaries = {
         **own.unary,
         method_path(service.name, "ListEndpoints"): unary(ListEndpointsRequest, events.list_endpoints),
+        method_path(service.name, "ReadMany"): unary(ReadManyRequest, reads.read_many),
         method_path(service.name, "ListEvents"): unary(ListEventsRequest, events.list_events),
         method_path(service.name, "GetArchive"): unary(GetArchiveRequest, archive.get_archive),
         method_path(service.name, "VerifyArchive"): unary(VerifyArchiveRequest, archive.verify_archive),
@@ -83,7 +86,9 @@ def build_rpc_service(service: Service, replica: "Replica") -> RpcService:
     audited = replica.audit.recorded(authorized(served, (replica.identities, replica.access)))
     measured = audited.wrapped(partial(_unary, replica), partial(_stream, replica), partial(_duplex, replica))
     admissions = Admissions(replica, (*served.server_stream, *served.duplex), audited.refused)
-    return replace(traced_calls(measured, service.name), admit=admissions.admit)
+    whole = replace(traced_calls(measured, service.name), admit=admissions.admit)
+    reads.serves(whole)
+    return whole
 
 
 def event_record(record: RecordedEvent) -> EventRecord:

@@ -17,6 +17,7 @@ from braid.api.registry.v1 import cluster_pb2
 from braid.api.registry.v1 import registry_service_pb2 as registry_api
 from braid.api.registry.v1.stream_pb2 import CHANNEL_STATE_DRAINED, LaneSpec, Stream, StreamSpec
 from braid.client.mesh import Mesh
+from braid.client.reading.stream_reader import Reader
 from braid.host.system import system_host
 from braid.kafka.cluster import AioKafka
 from braid.kernel.acls import AclScope, acls_of
@@ -32,6 +33,7 @@ pytestmark = [pytest.mark.real, pytest.mark.untimed, pytest.mark.timeout(600)]
 
 STREAM: Final = "orders"
 GROUP: Final = "billing"
+READER: Final = "console"
 SENT: Final = 50
 PROFILE: Final = "guarded"
 WATCHED_SECONDS: Final = 8.0
@@ -55,7 +57,7 @@ class Ground(NamedTuple):
 def ground(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ground]:
     """One of each service, as the Kafka user `service`."""
     directory = tmp_path_factory.mktemp("least")
-    with secured_kafka(directory / "secured", ["service", "shop", "billing"]) as secured:
+    with secured_kafka(directory / "secured", ["service", "shop", "billing", "console"]) as secured:
         secured.write_profile(directory / "profiles", PROFILE, secured.profile_text("service"))
         with (
             mock.patch.dict(os.environ, BRAID_KAFKA_PROFILES=str(directory / "profiles")),
@@ -69,6 +71,7 @@ async def give_roles(secured: SecuredKafka) -> None:
     await secured.give("service", acls_of("service", AclScope(groups=[GROUP])))
     await secured.give("shop", acls_of("producer", AclScope(streams=[STREAM], lanes=["live"])))
     await secured.give("billing", acls_of("consumer", AclScope(streams=[STREAM], groups=[GROUP])))
+    await secured.give(READER, acls_of("reader", AclScope(streams=[STREAM], lanes=["live"])))
 
 
 async def register(mesh: Mesh, secured: SecuredKafka) -> None:
@@ -96,6 +99,7 @@ async def test_each_part_has_its_acls_alone_and_the_whole_mesh_works(ground: Gro
     async with ground.seen_by("shop") as shop, ground.seen_by("billing") as billing:
         await register(shop, ground.secured)
         await send(shop)
+        assert await looked_at(ground, SENT) == sorted(b"%d" % number for number in range(SENT))
         handled = await handle(billing, SENT, letters=1)
         assert sorted(handled) == sorted(b"%d" % number for number in range(SENT))
         await until(lambda: letter_count(billing, 1), "the letter is indexed", 60.0)
@@ -144,6 +148,16 @@ async def handle(mesh: Mesh, count: int, letters: int = 0) -> list[bytes]:
                     record.ack()
         await until(lambda: not any(lease.in_flight for lease in consumer.leases()), "everything is settled", 60.0)
     return values
+
+
+async def looked_at(ground: Ground, count: int) -> list[bytes]:
+    """Values of so many records, read without a group by the Kafka user of the console."""
+    kafka = AioKafka(READER, lambda name: ground.secured.security(READER, ""))
+    async with ground.seen_by(READER) as mesh:
+        reader = Reader(system_host(), kafka, mesh.service("registry"), stream=STREAM)
+        async with reader:
+            seen = [await reader.take(60.0) for _ in range(count)]
+    return sorted(each.record.value or b"" for each in seen if each is not None)
 
 
 async def letter_count(mesh: Mesh, count: int) -> bool:

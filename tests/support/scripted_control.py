@@ -392,3 +392,8 @@ async def two_clusters(zone: str = "") -> AsyncIterator[tuple[Control, Client, M
     client = control.client("web", zone)
     async with client.mesh as mesh:
         yield control, client, mesh
+
+
+def ids(control: Control, channel: str) -> list[str]:
+    """The `braid-id` of every record in a channel."""
+    return [dict(record.headers)["braid-id"].decode() for record in control.records(channel)]

@@ -21,17 +21,19 @@ _ACLS: Final = """Print the Kafka ACLs that a role needs, and give them.
 \b
   braid acls generate --principal User:shop --role producer --stream orders
 """
-_GENERATE: Final = """Print the Kafka ACLs that a producer, a consumer or the services need on a cluster, and no others.
+_GENERATE: Final = """Print the Kafka ACLs that an application, the console or the services need on a cluster.
 
 \b
   braid acls generate --principal User:shop --role producer --stream orders
   braid acls generate --principal User:billing --role consumer --stream orders --group billing
+  braid acls generate --principal User:console --role reader
   braid acls generate --principal User:braid --role service
   braid acls generate --principal User:braid --role service --set-quotas
   braid acls generate --principal User:braid --role service --group billing --group audit -o yaml
   braid acls generate --principal User:shop --role producer --stream orders \\
       --apply --bootstrap east:9093 --security-profile east-admin
 
+A reader looks at records without a group, as the console and `braid consume` do.
 Without --stream it is for all streams of the mesh. A service without --group may use every group of the cluster.
 ACLs that are there already stay, also those that the role does not need.
 """
@@ -51,7 +53,7 @@ def _generate(
     principal: Annotated[
         str, typer.Option("--principal", metavar="NAME", help="The principal that gets the ACLs, as User:NAME.")
     ] = "",
-    role: Annotated[str, typer.Option("--role", metavar="ROLE", help="producer, consumer or service.")] = "",
+    role: Annotated[str, typer.Option("--role", metavar="ROLE", help="producer, consumer, reader or service.")] = "",
     stream: Annotated[
         list[str] | None, typer.Option("--stream", metavar="STREAM", help="A stream it works with; may be repeated.")
     ] = None,

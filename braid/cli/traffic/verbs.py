@@ -25,11 +25,18 @@ _CONSUME: Final = """Print a stream's records, one on a line, until Ctrl-C.
   braid consume logs                       everything there is, and what comes
   braid consume logs --from 10m --max 5    records ingested in the last ten minutes
   braid consume logs --from latest --lane live --partition 3
+  braid consume logs --filter 'json.level=error and header.tenant=acme'
   braid consume logs -o json | jq .value
   braid consume logs --group g             as a member of a group: what is printed is done
 
 Without a group nothing is committed, and nobody's work is disturbed.
+
+A filter compares key, value, id, lane, cluster, partition, offset, size, time, header.NAME and json.PATH.
 """
+_Filter = Annotated[
+    str, typer.Option("--filter", metavar="FILTER", help="Only records that match, such as json.level=error.")
+]
+_Headers = Annotated[bool, typer.Option("--headers", help="Print headers as name:value,… and a tab before each value.")]
 _Stream = Annotated[str, typer.Argument(metavar="STREAM", show_default=False)]
 
 
@@ -77,12 +84,17 @@ def _consume(
     partition: Annotated[
         int, typer.Option(metavar="N", show_default=False, help="Only this partition of each channel.")
     ] = -1,
+    cluster: Annotated[str, typer.Option(metavar="NAME", help="Only what lies on this cluster.")] = "",
+    filter_: _Filter = "",
+    headers: _Headers = False,
     most: Annotated[
         int, typer.Option("--max", min=0, metavar="N", show_default=False, help="End after this number of records.")
     ] = 0,
     timeout: Annotated[
         float,
-        typer.Option(metavar="SECONDS", min=0, show_default=False, help="End when no record has come for this long."),
+        typer.Option(
+            metavar="SECONDS", min=0, show_default=False, help="End when no such record has come for this long."
+        ),
     ] = 0.0,
     output: Annotated[str, typer.Option("-o", "--output", metavar="FORMAT", help="table or json.")] = "table",
     endpoint: EndpointOption = "",
@@ -91,10 +103,18 @@ def _consume(
     format = parse_format(output, (Format.TABLE, Format.JSON))
     if group and partition >= 0:
         raise Invalid("a group's partitions are leased, not chosen", field="--partition", remedy="leave out --group")
+    for name, text in (("--cluster", cluster), ("--filter", filter_)):
+        if group and text:
+            raise Invalid(
+                "a group does all of its records, or none says they are done", field=name, remedy="leave out --group"
+            )
     start: str | datetime = from_
     if from_ not in ("earliest", "latest"):
         start = parse_time(from_, datetime.now().astimezone(), "--from")
     from braid.cli.traffic.consume import Wanted, consume_records
+    from braid.client.reading.record_filter import parse_predicate
 
-    wanted = Wanted(stream, group, start, tuple(lane or ()), None if partition < 0 else partition, most, timeout)
+    filter = parse_predicate(filter_, "--filter")
+    only = None if partition < 0 else partition
+    wanted = Wanted(stream, group, start, tuple(lane or ()), only, most, timeout, cluster, filter, headers)
     execute(endpoint, context, lambda session: consume_records(session, wanted, format))

@@ -77,6 +77,7 @@ class Reader:
         lanes: Only these; every lane but `dlq` when empty.
         start: `earliest`, `latest` or a datetime, for the channels there are at the beginning.
         partition: Only this one of each channel; None for all.
+        cluster: Only channels there, also those that come there later; every cluster when empty.
     """
 
     def __init__(
@@ -89,6 +90,7 @@ class Reader:
         lanes: Sequence[str] = (),
         start: Start = "earliest",
         partition: int | None = None,
+        cluster: str = "",
     ) -> None:
         self._host = host
         self._kafka = kafka
@@ -97,6 +99,7 @@ class Reader:
         self._lanes = tuple(lanes)
         self._start = _position(start)
         self._partition = partition
+        self._cluster = cluster
         self._chunks: asyncio.Queue[_Chunk | BraidError] = asyncio.Queue(READER_CHUNKS_MAX)
         self._clusters: dict[str, _ClusterReading] = {}
         self._known: set[str] = set()
@@ -108,7 +111,7 @@ class Reader:
         """Finds the channels.
 
         Raises:
-            NotFound: no such stream, lane or partition.
+            NotFound: no such stream, lane, partition or cluster.
             Unavailable: no registry answers.
         """
         spec = (await self._registry.unary("GetStream", api.GetStreamRequest(name=self._stream), Stream)).spec
@@ -116,6 +119,7 @@ class Reader:
             if lane not in spec.lanes:
                 known = ", ".join(sorted(spec.lanes))
                 raise NotFound(f"stream {self._stream} has no lane {lane}", field="lane", remedy=f"it has {known}")
+        await self._check_cluster()
         found = await self._discover(self._start)
         if self._partition is not None and not found:
             raise NotFound(f"no channel of {self._stream} has a partition {self._partition}", field="partition")
@@ -190,7 +194,7 @@ class Reader:
         """Starts to read channels that are new; returns the number of their partitions."""
         found = 0
         for channel in await self._channels():
-            if channel.name in self._known or channel.state not in _READABLE or not self._wants(channel.lane):
+            if channel.name in self._known or channel.state not in _READABLE or not self._wants(channel):
                 continue
             self._known.add(channel.name)
             reading = self._clusters.get(channel.cluster) or await self._open(channel.cluster)
@@ -208,8 +212,18 @@ class Reader:
             message = f"stream {self._stream} was deleted while it was read"
             raise NotFound(message, field="stream", remedy="list what there is: braid get streams") from error
 
-    def _wants(self, lane: str) -> bool:
-        return lane in self._lanes if self._lanes else lane != DLQ_LANE
+    def _wants(self, channel: Channel) -> bool:
+        if self._cluster not in ("", channel.cluster):
+            return False
+        return channel.lane in self._lanes if self._lanes else channel.lane != DLQ_LANE
+
+    async def _check_cluster(self) -> None:
+        if self._cluster:
+            try:
+                await self._registry.unary("GetCluster", api.GetClusterRequest(name=self._cluster), Cluster)
+            except NotFound as error:
+                remedy = error.remedy or "list what there is: braid get clusters"
+                raise NotFound(error.message, field="cluster", remedy=remedy) from error
 
     async def _open(self, name: str) -> "_ClusterReading":
         spec = (await self._registry.unary("GetCluster", api.GetClusterRequest(name=name), Cluster)).spec

@@ -81,6 +81,7 @@ CONSUMER_CLOSE_SECONDS: Final = 10.0  # leaving a consumer's context waits so lo
 # --- the command line
 READER_LOOK_SECONDS: Final = 1.0  # between two looks for new channels while reading without a group
 READER_CHUNKS_MAX: Final = 4  # fetched and not yet taken by who reads without a group; then fetching waits
+FILTER_PARSED_BYTES: Final = 1 << 20  # of a value parsed as JSON for a filter; a larger one has no `json.PATH`
 
 # --- records in a consumer's memory
 RECORD_OVERHEAD_BYTES: Final = 256  # what a record counts for beside its key, value and headers

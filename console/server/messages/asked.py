@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
+from braid.client.reading.record_filter import parse_predicate
 from braid.kernel.errors import Invalid
 from braid.kernel.filters.grammar import EVERYTHING, Filter
 from braid.kernel.ids import check_name
@@ -10,7 +11,6 @@ from braid.rpc.documents import Document
 from console.server.doing.arguments import time_ms
 from console.server.limits import MESSAGES_LOGS_MAX, MESSAGES_ROWS_DEFAULT, MESSAGES_ROWS_MAX, PARAMETER_CHARS_MAX
 from console.server.messages.decoding import AUTO, check_form
-from console.server.messages.predicate import parse_predicate
 
 NEWEST: Final = "newest"
 EARLIEST: Final = "earliest"

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from braid.client.reading.channel_addresses import ChannelPlace
+from braid.client.reading.record_filter import Candidate, matches
 from braid.kernel.errors import BraidError, Exhausted, NotFound
 from braid.kernel.filters.grammar import EVERYTHING
 from braid.kernel.ports import Host, Kafka, KafkaRecord
@@ -14,7 +15,6 @@ from console.server.messages.asked import Asked
 from console.server.messages.budget import Budget, first_log
 from console.server.messages.logs import Found, Log, merge
 from console.server.messages.places import Places
-from console.server.messages.predicate import Candidate, matches
 from console.server.messages.reading import ClusterLogs, Damage
 from console.server.messages.rows import row
 from console.server.messages.values import Values, parsing_once

@@ -1,12 +1,13 @@
 """Bytes of records as people read them. Pure: what a sender wrote stays data, and is never parsed beyond bounds."""
 
 import codecs
-import json
 from typing import Final, NamedTuple
 
+from braid.client.reading.record_filter import NO_JSON, json_of
 from braid.kernel.errors import Invalid
+from braid.kernel.limits.client import FILTER_PARSED_BYTES
 from braid.rpc.documents import Document
-from console.server.limits import MESSAGES_PARSED_BYTES, MESSAGES_PREVIEW_BYTES, MESSAGES_PREVIEW_CHARS
+from console.server.limits import MESSAGES_PREVIEW_BYTES, MESSAGES_PREVIEW_CHARS
 
 AUTO: Final = "auto"
 FORMS: Final = (AUTO, "json", "text", "hex")
@@ -75,7 +76,7 @@ def shown_as(data: bytes | None, form: str, most: int) -> Shown:
     if form == "text" or (data[:1] not in (b"{", b"[") and form == AUTO):
         return Shown("text", text, cut)
     if json_of(data) is NO_JSON:
-        reason = "" if form == AUTO else f"it is no JSON, or has more than {MESSAGES_PARSED_BYTES} bytes"
+        reason = "" if form == AUTO else f"it is no JSON, or has more than {FILTER_PARSED_BYTES} bytes"
         return Shown("text", text, cut, reason)
     return Shown("json", text, cut)
 
@@ -87,20 +88,3 @@ def text_of(data: bytes, cut: bool) -> str | None:
     except UnicodeDecodeError:
         return None
     return None if not _NO_TEXT.isdisjoint(data) else text
-
-
-class _NoJson:
-    pass
-
-
-NO_JSON: Final = _NoJson()
-
-
-def json_of(data: bytes | None) -> object:
-    """The value that bytes are the JSON of; `NO_JSON` where they are none, or too many, or nested too deep."""
-    if data is None or len(data) > MESSAGES_PARSED_BYTES:
-        return NO_JSON
-    try:
-        return json.loads(data)
-    except (ValueError, RecursionError):
-        return NO_JSON

@@ -11,7 +11,7 @@ from braid.kernel.ids import ChannelId
 from braid.kernel.ports import Host, Kafka, KafkaRecord
 from braid.rpc.documents import Document
 from console.server.limits import MESSAGES_LARGE_AT_ONCE, MESSAGES_SHOWN_BYTES
-from console.server.messages.asked import Asked
+from console.server.messages.asked import Asked, Start
 from console.server.messages.browsing import Browsing, logs_of
 from console.server.messages.decoding import AUTO
 from console.server.messages.draft import Draft, produce_command
@@ -100,7 +100,7 @@ class Messages:
             logs_of(places.channels, asked)
             await self._load()
         hello: Document = {
-            "cli": consume_command(stream, asked.lane, asked.partition, "latest"),
+            "cli": consume_command(stream, asked, "latest"),
             "trace_link": self._settings.trace_link,
             "partitions": len(logs_of(places.channels, asked)),
         }
@@ -114,7 +114,9 @@ class Messages:
         await values.prepare([record])
         shown = values.whole(record, MESSAGES_SHOWN_BYTES)
         channel = asked.channel
-        cli = consume_command(channel.stream, channel.lane, asked.partition, moment(record.timestamp), 1)
+        start = Start("offset", asked.offset)
+        one = Asked(start, channel.lane, partition=asked.partition, filter_text=f"offset={asked.offset}")
+        cli = consume_command(channel.stream, one, moment(record.timestamp), 1)
         return {**whole(place, asked.partition, record, shown), "cli": cli, "trace_link": self._settings.trace_link}
 
     async def download(self, session: Session, asked: RecordAsked) -> bytes:

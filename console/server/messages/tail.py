@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Final
 
 from braid.client.reading.channel_addresses import ChannelPlace
+from braid.client.reading.record_filter import Candidate, matches
 from braid.kernel.errors import BraidError, ClusterUnavailable, OffsetOutOfRange
 from braid.kernel.filters.grammar import EVERYTHING
 from braid.kernel.ids import SEAL_CANARY
@@ -38,7 +39,6 @@ from console.server.limits import (
     TAIL_SEND_ROWS,
 )
 from console.server.messages.asked import Asked
-from console.server.messages.predicate import Candidate, matches
 from console.server.messages.rows import row
 from console.server.messages.values import Values, parsing_once
 

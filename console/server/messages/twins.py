@@ -22,18 +22,15 @@ def browse_command(stream: str, asked: Asked, oldest_ms: int = 0) -> str:
         begin = moment(asked.start.value)
     else:
         begin = moment(oldest_ms) if oldest_ms else "latest"
-    return consume_command(stream, asked.lane, asked.partition, begin, asked.limit)
+    return consume_command(stream, asked, begin, asked.limit)
 
 
-def consume_command(stream: str, lane: str, partition: int | None, begin: str, most: int = 0) -> str:
-    """A command that prints records of a stream from somewhere on."""
-    words = [
-        *("consume", stream),
-        *options([("--from", begin), ("--lane", lane)]),
-        *options([("--partition", "" if partition is None else str(partition)), ("--max", str(most) if most else "")]),
-        *("-o", "json"),
-    ]
-    return line(words)
+def consume_command(stream: str, asked: Asked, begin: str, most: int = 0) -> str:
+    """A command that prints those records of a stream that were asked for, from somewhere on."""
+    partition = "" if asked.partition is None else str(asked.partition)
+    chosen = [("--lane", asked.lane), ("--cluster", asked.cluster), ("--partition", partition)]
+    which = options([("--from", begin), *chosen, ("--filter", asked.filter_text), ("--max", str(most) if most else "")])
+    return line(["consume", stream, *which, "-o", "json"])
 
 
 def line(words: Sequence[str]) -> str:

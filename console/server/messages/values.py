@@ -4,8 +4,9 @@ from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Protocol
 
+from braid.client.reading.record_filter import json_of
 from braid.kernel.ports import KafkaRecord
-from console.server.messages.decoding import Shown, json_of, preview, shown_as
+from console.server.messages.decoding import Shown, preview, shown_as
 
 
 class Values(Protocol):

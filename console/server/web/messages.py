@@ -89,7 +89,7 @@ class MessageRoutes:
         try:
             events = await self._messages.tail(session, stream, asked)
         except BraidError as error:
-            return problem_response(problem_of(error), consume_command(stream, asked.lane, asked.partition, "latest"))
+            return problem_response(problem_of(error), consume_command(stream, asked, "latest"))
         return EventSourceResponse(events, ping=_NO_PINGS, send_timeout=SEND_SECONDS)
 
     async def _record(self, request: Request) -> Response:

@@ -30,6 +30,13 @@ def test_a_consumer_reads_its_lanes_and_writes_only_dead_letters() -> None:
     assert not any(operation in ("Delete", "Alter", "AlterConfigs") for operation, _, _ in found)
 
 
+def test_a_reader_reads_its_lanes_and_may_do_nothing_else() -> None:
+    assert granted("reader", AclScope(streams=["orders"], lanes=["live"])) == {
+        ("Read", "Prefixed", "braid.orders.live.")
+    }
+    assert granted("reader", AclScope()) == {("Read", "Prefixed", "braid.")}
+
+
 def test_a_stream_is_given_and_one_with_a_longer_name_is_not() -> None:
     [name] = {acl.name for acl in acls_of("producer", AclScope(streams=["orders"]))}
     assert ChannelId("orders", "live", 7).topic("braid.").startswith(name)
@@ -68,9 +75,9 @@ def test_services_get_alter_configs_on_the_cluster_to_set_quotas(scope: AclScope
     assert refused.value.field == "--set-quotas"
 
 
-@pytest.mark.parametrize("role", ["producer", "consumer", "service"])
+@pytest.mark.parametrize("role", ["producer", "consumer", "reader", "service"])
 def test_no_acl_is_listed_twice_or_without_a_reason(role: str) -> None:
-    acls = acls_of(role, AclScope(groups=["billing"] if role != "producer" else []))
+    acls = acls_of(role, AclScope(groups=["billing"] if role in ("consumer", "service") else []))
     assert len({acl[:4] for acl in acls}) == len(acls)
     assert all(acl.reason for acl in acls)
 
@@ -84,6 +91,8 @@ def test_no_acl_is_listed_twice_or_without_a_reason(role: str) -> None:
         ("producer", AclScope(streams=["*"]), "--stream"),
         ("producer", AclScope(lanes=["live"]), "--lane"),
         ("producer", AclScope(groups=["billing"]), "--group"),
+        ("reader", AclScope(groups=["billing"]), "--group"),
+        ("reader", AclScope(change_copies=True), "--change-copies"),
         ("consumer", AclScope(streams=["orders"]), "--group"),
         ("consumer", AclScope(groups=["a b"]), "--group"),
         ("consumer", AclScope(groups=["billing"], change_copies=True), "--change-copies"),

@@ -20,6 +20,7 @@ LAG_STARTS_SECONDS: Final = 10.0  # between two looks at the starts of logs; onl
 LAG_END_SAMPLES_MAX: Final = 64  # remembered ends of one log; the older half is thinned out beyond it
 LAG_TOPICS_SECONDS: Final = 5.0  # between two looks whether topics are still there, and the same
 LAG_STALE_SECONDS: Final = 3.0  # an end seen longer ago is shown as stale
+LAG_GUESS_SECONDS: Final = 3.0  # between two looks at an end, to guess when a record came between: more says too little
 LAG_STALL_SECONDS: Final = 1.5  # undone records and no commit for so long: three commit intervals
 LAG_PROBES_AT_ONCE: Final = 64  # records read at once for their time
 LAG_PROBE_SECONDS: Final = 1.0  # records read for their time arrive within it, or are tried again later

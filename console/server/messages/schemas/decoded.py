@@ -4,14 +4,15 @@ import json
 from collections.abc import Sequence
 from typing import Final
 
+from braid.client.reading.record_filter import NO_JSON
+from braid.kernel.limits.client import FILTER_PARSED_BYTES
 from braid.kernel.ports import KafkaRecord
 from console.server.limits import (
-    MESSAGES_PARSED_BYTES,
     MESSAGES_PREVIEW_BYTES,
     SCHEMA_PREVIEW_BYTES,
     SCHEMAS_PER_ANSWER_MAX,
 )
-from console.server.messages.decoding import AUTO, NO_JSON, Shown, shortened, shown_as
+from console.server.messages.decoding import AUTO, Shown, shortened, shown_as
 from console.server.messages.schemas.decoders import Decoder
 from console.server.messages.schemas.registry import SchemaRegistry, Unknown
 from console.server.messages.schemas.wire import Framed, framed
@@ -47,7 +48,7 @@ class DecodedValues:
         if frame is None:
             return self._plain.parsed(record)
         try:
-            return self._decoded(frame, MESSAGES_PARSED_BYTES)[1]
+            return self._decoded(frame, FILTER_PARSED_BYTES)[1]
         except ValueError:
             return NO_JSON
 
@@ -63,7 +64,7 @@ class DecodedValues:
         frame = framed(record.value)
         if frame is None:
             return self._plain.whole(record, most)
-        return self._shown(record, frame, MESSAGES_PARSED_BYTES, most)
+        return self._shown(record, frame, FILTER_PARSED_BYTES, most)
 
     def _shown(self, record: KafkaRecord, frame: Framed, decoded_most: int, most: int) -> Shown:
         schema = str(frame.schema_id)

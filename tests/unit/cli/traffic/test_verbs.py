@@ -8,6 +8,7 @@ import pytest
 
 from braid.cli.core.record_documents import text_or_base64
 from braid.cli.core.terminal import Terminal
+from braid.cli.traffic.consume import header_line
 from braid.cli.traffic.produce import Line, batches, produce_lines
 from braid.kernel.errors import Invalid
 from braid.kernel.limits.registry.resources import RECORD_BYTES_MAX
@@ -232,3 +233,65 @@ def test_a_terminal_shows_control_characters_and_obeys_none() -> None:
     out = TerminalText()
     Terminal(out, TerminalText(), {}).print_bytes(b"red \x1b[31m\ttab \xe4")
     assert out.getvalue() == "red \\x1b[31m\ttab �\n"
+
+
+@virtual
+async def test_a_filter_prints_only_what_matches() -> None:
+    """Two comparisons, one of a field of JSON; records that do not match do not count for `--max`."""
+    shell = await with_stream()
+    await produce(shell, b'a:{"n": 1}\na:{"n": 2}\nb:{"n": 3}\na:no json\na:{"n": 4}\n', delimiter=b":")
+    wanted = ("consume", "logs", "--filter", "key=a and json.n>1")
+    assert (await shell.braid(*wanted, "--timeout", "2")).out == '{"n": 2}\n{"n": 4}\n'
+    assert (await shell.braid(*wanted, "--max", "1")).out == '{"n": 2}\n'
+
+
+@virtual
+async def test_a_wait_ends_although_other_records_come() -> None:
+    """`--timeout` counts from the last record that matched."""
+    shell = await with_stream()
+    consuming = asyncio.ensure_future(
+        shell.braid("consume", "logs", "--filter", "value=wanted", "--timeout", "5", "--from", "latest")
+    )
+    for _ in range(20):
+        await asyncio.sleep(1.0)
+        await produce(shell, b"other\n")
+    assert consuming.done()
+    assert (await consuming).out == ""
+
+
+@virtual
+async def test_one_cluster_is_read_alone() -> None:
+    """A cluster that does not exist is an error with the nearest name, and no endless wait."""
+    shell = await with_stream("east", "west")
+    await produce(shell, b"first\n")
+    assert (await shell.braid("move", "stream", "logs", "--to", "west")).code == 0
+    await produce(shell, b"second\n")
+    assert (await shell.braid("consume", "logs", "--cluster", "west", "--timeout", "2")).out == "second\n"
+    assert (await shell.braid("consume", "logs", "--cluster", "east", "--timeout", "2")).out == "first\n"
+    unknown = await shell.braid("consume", "logs", "--cluster", "wst", "--timeout", "2")
+    assert unknown.code != 0
+    assert "did you mean west?" in unknown.err
+
+
+@virtual
+async def test_headers_stand_before_the_value() -> None:
+    shell = await with_stream()
+    await produce(shell, b"v\n")
+    headers, _, value = (await shell.braid("consume", "logs", "--headers", "--max", "1")).out.partition("\t")
+    assert [each.partition(":")[0] for each in headers.split(",")] == ["braid-id", "braid-ts", "braid-lane"]
+    assert value == "v\n"
+    assert header_line([]) == b"NO_HEADERS"
+    assert header_line([("a", b"1"), ("a", None)]) == b"a:1,a:"
+
+
+@virtual
+async def test_a_filter_is_not_for_a_group() -> None:
+    """A group would commit what was not printed."""
+    shell = await with_stream()
+    for option in (("--filter", "key=a"), ("--cluster", "east")):
+        refused = await shell.braid("consume", "logs", "--group", "g", *option)
+        assert refused.code != 0
+        assert "leave out --group" in refused.err
+    wrong = await shell.braid("consume", "logs", "--filter", "level=error")
+    assert wrong.code != 0
+    assert "--filter" in wrong.err

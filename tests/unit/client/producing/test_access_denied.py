@@ -6,8 +6,7 @@ import pytest
 
 from braid.kernel.errors import ClusterAccessDenied
 from braid.kernel.limits.kafka import DENIED_AGAIN_SECONDS
-from tests.support.scripted_control import two_clusters, until, virtual
-from tests.unit.client.producing.test_producer import ids
+from tests.support.scripted_control import ids, two_clusters, until, virtual
 from tests.unit.client.scripted_member import FIRST, TOPIC, bench, member
 
 SOON_SECONDS = 0.5

@@ -12,7 +12,8 @@ from braid.client.records.record import rows_of
 from braid.kafka.batches.batch import columns_in, read_frame, reader_of
 from braid.kernel.ports import KafkaRecord
 from braid.kernel.record_columns import RecordColumns, columns_of
-from tests.unit.kafka.batches.test_columns import Given, columns_of_small_batches, made, rows
+from tests.unit.kafka.batches.columns_beside_records import Given, made, rows
+from tests.unit.kafka.batches.test_columns import columns_of_small_batches
 
 assert columns_of_small_batches is not None, "a fixture for all tests here, too"
 

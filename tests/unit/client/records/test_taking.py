@@ -12,8 +12,9 @@ from braid.client.records.delivery import Delivery
 from braid.client.records.record import Row
 from braid.client.records.slices import Slice, slice_of_rows
 from braid.kafka.batches.batch import columns_in, read_frame
-from tests.unit.kafka.batches.test_columns import Given, columns_of_small_batches
-from tests.unit.kafka.batches.test_columns import made as made_batch
+from tests.unit.kafka.batches.columns_beside_records import Given
+from tests.unit.kafka.batches.columns_beside_records import made as made_batch
+from tests.unit.kafka.batches.test_columns import columns_of_small_batches
 
 if TYPE_CHECKING:
     from braid.client.delivery.cursor import Cursor

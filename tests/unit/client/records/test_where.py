@@ -19,7 +19,8 @@ from braid.kernel.progress.ranges import Ranges
 from braid.kernel.record_columns import RecordColumns, columns_of
 from tests.support.scripted_control import until, virtual
 from tests.unit.client.scripted_member import FIRST, TOPIC, Bench, bench, killed, member, take
-from tests.unit.kafka.batches.test_columns import Given, columns_of_small_batches, made, rows
+from tests.unit.kafka.batches.columns_beside_records import Given, made, rows
+from tests.unit.kafka.batches.test_columns import columns_of_small_batches
 
 assert columns_of_small_batches is not None, "a fixture for all tests here, too"
 PLACE = TopicPartition(TOPIC, 0)

@@ -29,7 +29,7 @@ from braid.kernel.ports import FetchedColumns, TopicPartition
 from tests.support.scripted_control import until
 from tests.support.virtual_time import run_virtual
 from tests.unit.client.scripted_member import FIRST, SECOND, TOPIC, Bench, bench, member, take
-from tests.unit.kafka.batches.test_columns import payload
+from tests.unit.kafka.batches.columns_beside_records import payload
 
 Send = Callable[[Producer], Coroutine[object, object, object]]
 

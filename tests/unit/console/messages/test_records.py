@@ -110,7 +110,7 @@ async def test_headers_times_and_the_trace_are_told() -> None:
     record = (await browser.get(ADDRESS.format(what="record", offset=0))).json
     assert [each["name"] for each in record["headers"]] == ["braid-id", "braid-ts", "traceparent"]
     assert record["cli"].startswith(
-        "braid consume logs --from=2023-11-14T22:13:20.005Z --lane=live --partition=0 --max=1"
+        "braid consume logs --from=2023-11-14T22:13:20.005Z --lane=live --partition=0 --filter=offset=0 --max=1"
     )
 
 

@@ -13,7 +13,7 @@ from services.registry.health.judge import Judgement, judge
 from services.registry.liveness.witnesses import HostReports, ReportCounts
 from services.registry.model.clusters.health import Health
 from tests.unit.registry.mesh import Mesh, open_producer, two_clusters
-from tests.unit.registry.scenarios.test_cluster_health import HEALTHY, PRODUCERS_CUT_OFF, complaining, play, writing
+from tests.unit.registry.scenarios.ailing_clusters import HEALTHY, PRODUCERS_CUT_OFF, complaining, play, writing
 
 OLDER: tuple[str, ...] = ()  # what an SDK says of itself that takes a refusal for silence
 

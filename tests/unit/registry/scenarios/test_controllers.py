@@ -7,7 +7,7 @@ import pytest
 from braid.api.registry.v1 import cluster_pb2
 from braid.kernel.limits.registry.health import CONTROLLER_LOOK_SECONDS, NO_TOPICS_AFTER_SECONDS
 from tests.unit.registry.mesh import Mesh, two_clusters
-from tests.unit.registry.scenarios.test_cluster_health import HEALTHY, elapsed, play
+from tests.unit.registry.scenarios.ailing_clusters import HEALTHY, elapsed, play
 
 # A question may have just been answered, and each takes as long as a call may.
 NO_TOPICS_SEEN_SECONDS = NO_TOPICS_AFTER_SECONDS + 2 * CONTROLLER_LOOK_SECONDS + 1

@@ -14,7 +14,7 @@ from braid.kernel.offset_ranges import OPEN
 from services.registry.liveness.producer_sessions import Sessions
 from services.registry.reconciler.log_ends import EndsReader
 from tests.unit.registry.mesh import Mesh, Producer, open_producer
-from tests.unit.registry.scenarios.test_returns_without import CHANNEL, TOPIC, filled, is_lost, leave, named, play
+from tests.unit.registry.scenarios.returning_without import CHANNEL, TOPIC, filled, is_lost, leave, named, play
 
 EXACT = [(0, 0, 9), (1, 0, 4)]
 UNKNOWN = [(0, 0, OPEN), (1, 0, OPEN)]

@@ -6,7 +6,7 @@ from braid.api.registry.v1.route_pb2 import ChannelLeft, LogResumed, Resumption,
 from braid.kernel.errors import Invalid
 from braid.kernel.limits.assigner.leases import PRODUCER_SESSION_SECONDS
 from tests.unit.registry.mesh import DRAINED, Mesh, Producer, open_producer, two_clusters
-from tests.unit.registry.scenarios.test_returns_without import CHANNEL, TOPIC, is_lost, lost, play
+from tests.unit.registry.scenarios.returning_without import CHANNEL, TOPIC, is_lost, lost, play
 
 ABSURD = 1 << 62
 

@@ -16,9 +16,9 @@ from braid.runtime.access.settings import AccessMode, AccessSettings
 from services.registry.health.evidence import Look, weigh
 from services.registry.liveness.witnesses import ReportCounts
 from tests.unit.registry.mesh import DRAINED, Mesh, Producer, open_producer, two_clusters
-from tests.unit.registry.scenarios.test_cluster_health import HEALTHY
+from tests.unit.registry.scenarios.ailing_clusters import HEALTHY
+from tests.unit.registry.scenarios.returning_without import CHANNEL, TOPIC, is_lost, lost, play
 from tests.unit.registry.scenarios.test_readers import Reader, open_reader
-from tests.unit.registry.scenarios.test_returns_without import CHANNEL, TOPIC, is_lost, lost, play
 
 PRINCIPAL = "spiffe://mesh/app/reader"
 

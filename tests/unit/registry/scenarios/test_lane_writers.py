@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from braid.api.registry.v1.stream_pb2 import FAILOVER_MODE_AUTOMATIC
 from braid.kernel.offset_ranges import OPEN
 from tests.unit.registry.mesh import Mesh, open_producer
-from tests.unit.registry.scenarios.test_returns_without import CHANNEL, filled, is_lost, leave, named, play
+from tests.unit.registry.scenarios.returning_without import CHANNEL, filled, is_lost, leave, named, play
 
 LETTERS, LETTERS_TOPIC = "logs/dlq/1", "braid.logs.dlq.1"
 

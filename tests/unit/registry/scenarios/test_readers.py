@@ -17,7 +17,7 @@ from services.registry.liveness.witnesses import ClusterReports, ReportCounts
 from services.registry.watches import clusters
 from services.registry.watches.clusters import Readers
 from tests.unit.registry.mesh import Mesh, open_producer, two_clusters
-from tests.unit.registry.scenarios.test_cluster_health import (
+from tests.unit.registry.scenarios.ailing_clusters import (
     DEAD,
     HEALTHY,
     PRODUCERS_CUT_OFF,

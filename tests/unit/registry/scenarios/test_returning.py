@@ -4,7 +4,7 @@ import asyncio
 
 from braid.api.registry.v1 import cluster_pb2
 from tests.unit.registry.mesh import Mesh
-from tests.unit.registry.scenarios.test_cluster_health import HEALTHY, play
+from tests.unit.registry.scenarios.ailing_clusters import HEALTHY, play
 
 
 def test_a_cluster_is_dead_while_most_of_our_partitions_are_gone() -> None:

@@ -13,7 +13,7 @@ from braid.kernel.ports import KafkaAdmin, TopicPartition
 from services.registry.kafka import surveys
 from services.registry.model import channels
 from tests.unit.registry.mesh import DRAINED, DRAINING, Mesh, open_producer, two_clusters
-from tests.unit.registry.scenarios.test_returns_without import (
+from tests.unit.registry.scenarios.returning_without import (
     CHANNEL,
     FIRST,
     TOPIC,

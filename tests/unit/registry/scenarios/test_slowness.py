@@ -8,7 +8,7 @@ from braid.api.registry.v1 import cluster_pb2
 from braid.kernel.limits.registry.health import SLOW_AFTER_SECONDS
 from tests.support.virtual_time import run_virtual
 from tests.unit.registry.mesh import Mesh, two_clusters
-from tests.unit.registry.scenarios.test_cluster_health import with_timeout
+from tests.unit.registry.scenarios.ailing_clusters import with_timeout
 
 
 async def _left_while_slow(mesh: Mesh, seconds: float) -> None:

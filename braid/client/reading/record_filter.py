@@ -5,14 +5,15 @@ numbers are compared as numbers, anything else as text. What a record lacks equa
 than anything. There are no regular expressions: a sender and a reader together could make one run for hours. Pure.
 """
 
+import json
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
 from braid.client.records.braid_headers import ID_HEADER
 from braid.kernel.filters.grammar import Comparison, Filter, Vocabulary, parse
 from braid.kernel.filters.matching import contains, in_order, one_matches, satisfied
+from braid.kernel.limits.client import FILTER_PARSED_BYTES
 from braid.kernel.ports import KafkaRecord
-from console.server.messages.decoding import NO_JSON
 
 HEADER: Final = "header."
 PATH: Final = "json."
@@ -25,6 +26,13 @@ VOCABULARY: Final = Vocabulary(
 )
 
 
+class _NoJson:
+    pass
+
+
+NO_JSON: Final = _NoJson()
+
+
 class Candidate(NamedTuple):
     """A record that a filter is asked about. `parsed` gives its value as JSON has it, or `NO_JSON`."""
 
@@ -33,6 +41,16 @@ class Candidate(NamedTuple):
     partition: int
     record: KafkaRecord
     parsed: Callable[[], object]
+
+
+def json_of(data: bytes | None) -> object:
+    """The value that bytes are the JSON of; `NO_JSON` where they are none, or too many, or nested too deep."""
+    if data is None or len(data) > FILTER_PARSED_BYTES:
+        return NO_JSON
+    try:
+        return json.loads(data)
+    except (ValueError, RecursionError):
+        return NO_JSON
 
 
 def parse_predicate(text: str, field: str) -> Filter:
