@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from braid.kafka.offset_log.table import OffsetCounts
 from braid.kernel.limits.lagmon.division import LAG_PEER_SECONDS, LAG_RECALL_SECONDS
-from braid.kernel.limits.lagmon.sampling import LAG_TABLE_FACTOR, LAG_TABLE_SECONDS
+from braid.kernel.limits.lagmon.sampling import LAG_TABLE_SECONDS
 from braid.kernel.ports import Kafka, Task
 from braid.runtime.replica import Replica
 from services.lagmon.alerts.decisions.evaluation import Look
@@ -24,7 +24,7 @@ from services.lagmon.exchange.requests import OwnReading, OwnReadings
 from services.lagmon.kept.files import Files
 from services.lagmon.model.mesh_view import ClusterPlace
 from services.lagmon.peers import Peers
-from services.lagmon.policy import Now
+from services.lagmon.policy import Now, table_seconds
 from services.lagmon.reconciler.checkpoints import Checkpoints
 from services.lagmon.reconciler.ends import EndWatch
 from services.lagmon.reconciler.tail import OffsetTail
@@ -91,14 +91,13 @@ class Clusters:
     async def table(self, age_seconds: float = LAG_TABLE_SECONDS) -> Table:
         """Returns the present lag, at most so old, computed in slices so that other tasks get their turn.
 
-        Where computing it takes longer, it is as old as that takes twice: else each page of a long list would wait for
-        a table of its own.
+        Where computing it takes long, it is older: see `table_seconds`.
         """
         clock = self._replica.host.clock
         async with self._computing:
             known = self._table
-            age_seconds = max(age_seconds, self._took_seconds * LAG_TABLE_FACTOR)
-            if known is None or clock.elapsed() - known.now.elapsed >= age_seconds:
+            good = table_seconds(age_seconds, self._took_seconds)
+            if known is None or clock.elapsed() - known.now.elapsed >= good:
                 begun = clock.elapsed()
                 known = self._table = await self._compute()
                 self._took_seconds = clock.elapsed() - begun
