@@ -35,6 +35,7 @@ BENCHMARKS: Final = (
     "moves",
     "repartition",
     "cluster_loss",
+    "zones",
     "waves",
     "steady",
     "healthy",
@@ -43,6 +44,7 @@ BENCHMARKS: Final = (
     "audit",
     "identity",
     "pathways",
+    "console_scale",
 )
 
 

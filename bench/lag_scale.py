@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Final
+from urllib.request import urlopen
 
 import numpy as np
 import psutil
@@ -21,18 +22,24 @@ from bench.harness.rounds import rows, verdict
 from bench.harness.tables import Table, made_with
 from braid.kafka.offset_log.commits import CommitColumns, OffsetPair
 from braid.kernel.envelope import encode
-from braid.kernel.limits.lagmon.sampling import LAG_METRICS_ROWS_MAX
 from braid.kernel.limits.names import PAGE_SIZE_MAX
 from braid.kernel.ports import TopicPartition
 from braid.kernel.progress.fields import EnvelopeFields
 from braid.kernel.progress.ranges import Ranges
+from braid.runtime.metrics.instruments import MetricRegistry
+from braid.runtime.metrics.otlp import metrics_data
+from braid.runtime.metrics.server import MetricsServer
+from braid.telemetry.exporting import resource_of
 from services.lagmon.columns.checkpoint import Checkpoint, read_checkpoint, write_checkpoint
 from services.lagmon.columns.lags import LagColumns
-from services.lagmon.columns.pages import first_rows, page_of
+from services.lagmon.columns.pages import page_of
+from services.lagmon.columns.shown_lag import ShownLag
 from services.lagmon.domain import ClusterModel
 from services.lagmon.model.lag import Detail, Filter, LagRow, RowKey, Source
 from services.lagmon.model.mesh_view import Channel, GroupSubscription, MeshView, Presence
 from services.lagmon.policy import LONG_AGO, Now, live_seconds, read_lag, wants_probe
+from services.lagmon.servicer.exporter_metrics import Exporter
+from services.lagmon.servicer.metrics import Gauges
 
 PEER: Final = "row by row"
 AGAIN: Final = "row by row again"
@@ -44,6 +51,7 @@ COMMITS_IN: Final = 5  # seconds between two commits of a group
 END: Final = 1_000
 LAGGING: Final = 10  # every tenth group is behind
 MEMBERS: Final = 5  # every fifth group has members of Braid, which commit envelopes
+SCRAPES: Final = 5
 PEER_GROUPS: Final = 200  # of one cluster
 _WALL_MS: Final = 1_767_225_600_000
 
@@ -181,12 +189,13 @@ async def contest(how: Asked) -> Table:
         "memory": f"{memory / 1e6:.0f} MB, {memory / mesh.size:.0f} bytes a row",
         "restart": restart(mesh),
         **{f"rows for {name}": took for name, took in pages(table).items()},
+        **await gauges(table),
     }
     return Table("lag_scale", "row", "cpu", verdict(found, AGAIN), facts, found, made_with())
 
 
 def pages(table: Sequence[LagColumns]) -> dict[str, str]:
-    """CPU of the first page, and of one in the middle; and of the sums that gauges show."""
+    """CPU of the first page, and of one in the middle."""
     middle = RowKey("group-5-002250", "", "", "", "", -1)
     found: dict[str, str] = {}
     for detail in Detail:
@@ -194,8 +203,33 @@ def pages(table: Sequence[LagColumns]) -> dict[str, str]:
         found[f"a page of {PAGE_SIZE_MAX}, {detail.name.lower()}s"] = f"{first:.0f} ms, {then:.0f} ms in the middle"
     one = Filter(group="group-5-000007")
     found["one group"] = f"{_timed(partial(page_of, table, one, Detail.PARTITION, None, PAGE_SIZE_MAX)):.1f} ms"
-    shown = [partial(first_rows, table, of, LAG_METRICS_ROWS_MAX) for of in (Detail.CHANNEL, Detail.PARTITION)]
-    found["gauges"] = f"{sum(map(_timed, shown)):.0f} ms"
+    return found
+
+
+async def gauges(table: Sequence[LagColumns]) -> dict[str, str]:
+    """CPU of showing a table to gauges and of reading them, and the longest time for which readers hold the loop."""
+    registry, off_loop = MetricRegistry(), asyncio.get_running_loop().run_in_executor
+    shown = Gauges(registry, (Exporter.KAFKA_EXPORTER,))
+    server = MetricsServer("127.0.0.1", 0, registry, None, clients_proved=False)
+    lag = ShownLag(table, [part.of_streams() for part in table])
+    found = {"gauges, on the loop": f"{_timed(partial(shown.show, lag)):.2f} ms"}
+    readers: dict[str, Callable[[], int]] = {
+        "a scrape": lambda: len(urlopen(server.url).read()),  # our own server
+        "a state by OTLP": lambda: sum(1 for _ in metrics_data(registry, resource_of("bench", ""), 0, 1)),
+    }
+    for name, read in readers.items():
+        held, began = list[float](), time.process_time()
+        for _ in range(SCRAPES):
+            shown.show(ShownLag(table, [part.of_streams() for part in table]))
+            reading = off_loop(None, read)
+            before = time.process_time()  # what others do on this core holds nothing up
+            while not reading.done():
+                await asyncio.sleep(0)
+                held.append((time.process_time() - before) * 1e3)
+                before = time.process_time()
+        cpu = (time.process_time() - began) / SCRAPES
+        found[name] = f"{cpu:.2f} s of CPU beside the loop, which waits {max(held):.0f} ms at most"
+    server.close()
     return found
 
 

@@ -5,6 +5,7 @@ from typing import Final
 
 from google.protobuf.any_pb2 import Any as AnyMessage
 from google.protobuf.duration_pb2 import Duration
+from google.protobuf.message import DecodeError
 from google.rpc.error_details_pb2 import BadRequest, ErrorInfo, RetryInfo
 from google.rpc.status_pb2 import Status
 
@@ -95,6 +96,20 @@ def from_status(status: Status) -> BraidError:
     if cls is None or cls.code.value != status.code:
         cls = _BY_CODE.get(status.code, BraidError)
     return cls(status.message, remedy=remedy, field=field, metadata=metadata)
+
+
+def to_bytes(error: BraidError) -> bytes:
+    """The serialised status of an error, as it stands in a message."""
+    data: bytes = to_status(error).SerializeToString()
+    return data
+
+
+def from_bytes(data: bytes) -> BraidError:
+    """The error in a serialised status; for bytes that are none, one that says so."""
+    try:
+        return from_status(Status.FromString(data))
+    except DecodeError:
+        return Invalid("the bytes are no status of an error")
 
 
 def from_code(code: int, message: str) -> BraidError:

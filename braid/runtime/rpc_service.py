@@ -24,6 +24,7 @@ from braid.api.mesh.v1.event_pb2 import (
     ListEventsResponse,
     WatchEventsRequest,
 )
+from braid.api.mesh.v1.read_pb2 import ReadManyRequest
 from braid.kernel.errors import BraidError, Invalid, NotLeader
 from braid.kernel.ids import read_number
 from braid.kernel.limits.names import PAGE_SIZE_MAX
@@ -45,8 +46,11 @@ from braid.runtime.access.authorized import authorized
 from braid.runtime.archive.log import SERVICE, type_name
 from braid.runtime.archive.serving import gap_message
 from braid.runtime.audit.serving import EventSource, matches
+from braid.runtime.histories.aggregates import Aggregates
 from braid.runtime.histories.event_metadata import metadata_message
 from braid.runtime.histories.kinds import RecordedEvent
+from braid.runtime.histories.newest import newest_events
+from braid.runtime.read_many import ManyReads
 from braid.runtime.request_bounds import bounded
 from braid.runtime.service import Service
 from braid.runtime.traces.calls import traced_calls
@@ -63,10 +67,11 @@ _BEFORE_LOADED: Final = ("ListEndpoints", "ListArchive", "ReadArchive")  # need 
 def build_rpc_service(service: Service, replica: "Replica") -> RpcService:
     """The service's handlers and the runtime's own, each with the common wrapper."""
     own = service.rpc(replica)
-    events, archive = _Events(replica), replica.archive
+    events, archive, reads = _Events(replica), replica.archive, ManyReads(service.name)
     unaries = {
         **own.unary,
         method_path(service.name, "ListEndpoints"): unary(ListEndpointsRequest, events.list_endpoints),
+        method_path(service.name, "ReadMany"): unary(ReadManyRequest, reads.read_many),
         method_path(service.name, "ListEvents"): unary(ListEventsRequest, events.list_events),
         method_path(service.name, "GetArchive"): unary(GetArchiveRequest, archive.get_archive),
         method_path(service.name, "VerifyArchive"): unary(VerifyArchiveRequest, archive.verify_archive),
@@ -83,7 +88,9 @@ def build_rpc_service(service: Service, replica: "Replica") -> RpcService:
     audited = replica.audit.recorded(authorized(served, (replica.identities, replica.access)))
     measured = audited.wrapped(partial(_unary, replica), partial(_stream, replica), partial(_duplex, replica))
     admissions = Admissions(replica, (*served.server_stream, *served.duplex), audited.refused)
-    return replace(traced_calls(measured, service.name), admit=admissions.admit)
+    whole = replace(traced_calls(measured, service.name), admit=admissions.admit)
+    reads.serves(whole)
+    return whole
 
 
 def event_record(record: RecordedEvent) -> EventRecord:
@@ -151,6 +158,10 @@ class _Events:
         if request.latest < 0:
             raise Invalid("the latest events are some or, with 0, all", field="latest")
         aggregates, within = await self._source(request.history)
+        if request.newest:
+            _check_newest(request)
+            if isinstance(aggregates, Aggregates):
+                return await self._newest(request, aggregates, within)
         start, sequence = _parse_token(request.page_token)
         page = ListEventsResponse(revision=aggregates.revision)
         weight = scanned = 0
@@ -177,6 +188,19 @@ class _Events:
                 page.next_page_token = f"{place}:{found.events[-1].sequence + 1}"
                 return page
         await self._add_notes(request, page, size, sequence if start == _NOTES_PLACE else 0)
+        return page
+
+    async def _newest(self, request: ListEventsRequest, aggregates: Aggregates, within: str) -> ListEventsResponse:
+        page = ListEventsResponse(revision=aggregates.revision)
+        found = await newest_events(aggregates, within, request.newest)
+        page.gaps.extend(map(gap_message, found.gaps))
+        weight = 0
+        for record in found.events:
+            weight += len(record.data)
+            if page.events and weight > EVENTS_PAGE_BYTES_MAX:
+                break
+            if matches(request.filter, record):
+                page.events.append(event_record(record))
         return page
 
     async def _source(self, history: str) -> tuple[EventSource, str]:
@@ -219,6 +243,14 @@ class _Events:
         async for record in source.watch_events(within, request.after_revision or source.revision):
             if matches(request.filter, record):
                 yield event_record(record)
+
+
+def _check_newest(request: ListEventsRequest) -> None:
+    """Raises `Invalid` where the newest events are too many, or asked for beside a moment."""
+    if not 0 < request.newest <= PAGE_SIZE_MAX:
+        raise Invalid(f"{request.newest} of the newest events", field="newest", remedy=f"ask for 1 to {PAGE_SIZE_MAX}")
+    if request.until_ms:
+        raise Invalid("the newest events are those of now", field="newest", remedy="ask for `latest` up to a moment")
 
 
 def _parse_token(token: str) -> tuple[str, int]:

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 class Service(Protocol):
     """The parts of a service; `Replica` runs it, in a process or in simulation, unchanged.
 
-    `rpc` is called once, before serving. The runtime adds `ListEndpoints`, `ListEvents`, `WatchEvents` and the
-    archive's RPCs.
+    `rpc` is called once, before serving. The runtime adds `ListEndpoints`, `ReadMany`, `ListEvents`,
+    `WatchEvents` and the archive's RPCs.
     """
 
     @property

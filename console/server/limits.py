@@ -34,6 +34,9 @@ RENEW_AGAIN_SECONDS: Final = 5.0  # after a failed renewal
 # --- reading from services
 READ_SECONDS: Final = 2.0  # a leader's time to answer a read; then any replica is asked
 FOLLOWER_SECONDS: Final = 1.0  # a follower's time, once the leader did not answer
+GATHER_SECONDS: Final = 0.005  # for which a read waits for others of its service, to be sent as one call
+PART_SECONDS: Final = 0.25  # of a read in such a call; one that takes longer is asked for alone, and slows no other
+SINGLE_SECONDS: Final = 30.0  # for which a slow read, or a service of an older release, is asked in single calls
 LEADERLESS_SECONDS: Final = 5.0  # for which a service without a leader is read from its followers
 CHANGE_SECONDS: Final = 20.0  # an action, waiting for topics included
 PAST_SECONDS: Final = 20.0  # for a page of a list of the past, which folds histories: some are archived

@@ -7,7 +7,8 @@ oldest record not done, where it is known best:
 2. the record was read for its time, once a stall: its age;
 3. the envelope names its ingestion time: its age;
 4. the group works through records that lay there when it committed: it is about as old as the newest delivered one;
-5. no envelope: guessed from the times at which the log's end was seen, and labelled so;
+5. it came since, between two looks close together, or there is no envelope: guessed from the times at which the log's
+   end was seen, and labelled so;
 6. else it is at least as old as the first look that saw it.
 """
 
@@ -16,7 +17,13 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from braid.kernel.envelope import MetadataKind, decode
-from braid.kernel.limits.lagmon.sampling import LAG_PROBE_AGAIN_SECONDS, LAG_STALE_SECONDS, LAG_STALL_SECONDS
+from braid.kernel.limits.lagmon.sampling import (
+    LAG_GUESS_SECONDS,
+    LAG_PROBE_AGAIN_SECONDS,
+    LAG_STALE_SECONDS,
+    LAG_STALL_SECONDS,
+    LAG_TABLE_FACTOR,
+)
 from braid.kernel.progress.cursors import live_cursor
 from braid.kernel.progress.fields import EnvelopeFields
 from braid.kernel.progress.ranges import EMPTY, Ranges
@@ -202,14 +209,9 @@ def _age(progress: PartitionProgress, ends: LogEnds, oldest: int, now: Now) -> t
     if probe is not None and probe.offset == oldest and probe.ingested_at_ms is not None:
         return (now.wall_ms - probe.ingested_at_ms) / 1000, Source.RECORD, True
     after, by = ends.written(oldest)
-    least = now.elapsed - by if by is not None else 0.0
-    if commit is None:
-        return least, Source.UNKNOWN, False
-    if not _has_envelope(commit):
-        guessed = ends.guessed(oldest)
-        if guessed is None:
-            return least, Source.UNKNOWN, False
-        return now.elapsed - guessed, Source.ESTIMATE, False
+    plain = commit is not None and not _has_envelope(commit)
+    if commit is None or plain:
+        return _guess(ends, oldest, now, within=math.inf if plain else LAG_GUESS_SECONDS)
     fields = commit.fields  # where it is split, what was delivered last says nothing of what lies behind
     expired = ends.start > fields.base  # the log lost its start: what the envelope calls oldest may be gone
     if fields.oldest_ingested_at_ms is not None and not expired:
@@ -218,5 +220,29 @@ def _age(progress: PartitionProgress, ends: LogEnds, oldest: int, now: Now) -> t
     if delivered_in_order and by is not None and by <= commit.heard_at:
         since_head = (now.wall_ms - (fields.head_ingested_at_ms or 0)) / 1000
         most = since_head if after is None else min(since_head, now.elapsed - after)
-        return max(least, most), Source.ENVELOPE, False
-    return least, Source.UNKNOWN, False
+        return max(now.elapsed - by, most), Source.ENVELOPE, False
+    return _guess(ends, oldest, now, within=LAG_GUESS_SECONDS)
+
+
+def _guess(ends: LogEnds, oldest: int, now: Now, *, within: float) -> tuple[float, Source, bool]:
+    """Guesses an age from the two looks between which a record was written; its least age where they are far apart.
+
+    Args:
+        ends: The log.
+        oldest: The record's offset.
+        now: This moment.
+        within: Seconds between looks that are close enough.
+    """
+    after, by = ends.written(oldest)
+    guessed = ends.guessed(oldest)
+    if guessed is not None and after is not None and by is not None and by - after <= within:
+        return now.elapsed - guessed, Source.ESTIMATE, False
+    return now.elapsed - by if by is not None else 0.0, Source.UNKNOWN, False
+
+
+def table_seconds(asked_seconds: float, took_seconds: float) -> float:
+    """Returns for how long a table of lag is good that took so long to compute.
+
+    A page of a long list would wait for a table of its own otherwise, and all time would go into tables.
+    """
+    return max(asked_seconds, took_seconds * LAG_TABLE_FACTOR)

@@ -49,7 +49,7 @@ _GET: Final = """List what the mesh has.
 Types, in singular or plural: streams, channels, clusters, groups, members, leases, lag, deadletters, replays,
 rejected, events, grants, revocations, tenants, approvals, approvalpolicies, alerts, pathways.
 Lag is BEHIND from a minute on; NO MEMBER says that nobody consumes.
-A lag of `~3.1` seconds is an estimate (a group that is not the mesh's), `≥3.1` the least it can be.
+A lag of `~3.1` seconds is an estimate, `≥3.1` the least it can be.
 """
 _DESCRIBE: Final = """Show one thing in full, what belongs to it, and its latest events.
 

@@ -73,6 +73,12 @@ class Row(NamedTuple):
         return self.writes or self.action not in (Action.CONNECT, Action.VIEW, Action.INSPECT, Action.SERVE)
 
     @property
+    def reads(self) -> bool:
+        """Whether it changes nothing, and is no service's alone: such methods may be parts of one call."""
+        actions = {self.action, *(each.action for each in self.names if each.action is not None)}
+        return actions <= {Action.VIEW, Action.INSPECT} and not self.writes
+
+    @property
     def unnamed(self) -> Resource:
         """The resource of a request that names none."""
         if self.otherwise is not None:
@@ -94,6 +100,8 @@ _SCALED_GROUP: Final = Named("scalerMetadata", GROUP, entry="group")
 # What every service has.
 _COMMON: Final[Mapping[str, Row]] = {
     "ListEndpoints": Row(Action.CONNECT),
+    # Each of its parts needs the right that the row of the part's method says.
+    "ReadMany": Row(Action.CONNECT),
     "ListEvents": Row(Action.VIEW, (_HISTORY,)),
     "WatchEvents": Row(Action.VIEW, (_HISTORY,)),
     "GetArchive": Row(Action.VIEW),

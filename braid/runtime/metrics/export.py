@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, cast
 
 from braid.kernel.errors import Invalid
-from braid.kernel.limits.runtime import METRICS_PUSH_POINTS_MAX, METRICS_PUSH_SECONDS
+from braid.kernel.limits.runtime import METRICS_PUSH_SECONDS
 from braid.kernel.limits.telemetry import EXPORT_SHUTDOWN_SECONDS
 from braid.runtime.metrics.instruments import MetricRegistry
 from braid.telemetry.exporting import CONSOLE, Telemetry, exporter_named, http_exporter, resource_of, speaks_http
@@ -58,4 +58,4 @@ def _exporter(named: str, http: bool) -> "MetricExporter":
         return cast("MetricExporter", http_exporter("metric_exporter.OTLPMetricExporter"))
     from opentelemetry.exporter.otlp.proto.grpc.metric_exporter import OTLPMetricExporter
 
-    return OTLPMetricExporter(max_export_batch_size=METRICS_PUSH_POINTS_MAX)
+    return OTLPMetricExporter()

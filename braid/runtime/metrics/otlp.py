@@ -8,6 +8,7 @@ import logging
 import threading
 import time
 from collections.abc import Iterator, Sequence
+from itertools import islice
 from typing import Final
 
 from opentelemetry.sdk.metrics.export import (
@@ -29,40 +30,66 @@ from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 from prometheus_client.core import Metric as Family
 from prometheus_client.samples import Sample
 
-from braid.kernel.limits.runtime import METRICS_PUSH_SECONDS, METRICS_PUSH_TIMEOUT_SECONDS
+from braid.kernel.limits.runtime import METRICS_PUSH_POINTS_MAX, METRICS_PUSH_SECONDS, METRICS_PUSH_TIMEOUT_SECONDS
 from braid.runtime.metrics.instruments import MetricRegistry
 
+Point = NumberDataPoint | HistogramDataPoint
 _SCOPE: Final = InstrumentationScope("braid")
 _log: Final = logging.getLogger("braid.metrics")
 
 
-def metrics_data(registry: MetricRegistry, resource: Resource, started_ns: int, now_ns: int) -> MetricsData:
-    """Reads a registry as OpenTelemetry's data.
+def metrics_data(
+    registry: MetricRegistry,
+    resource: Resource,
+    started_ns: int,
+    now_ns: int,
+    points_max: int = METRICS_PUSH_POINTS_MAX,
+) -> Iterator[MetricsData]:
+    """Reads a registry as OpenTelemetry's data, in parts: a state of 100,000 points would be many objects at once.
 
     Args:
         registry: Whose metrics; metrics without rows are left out.
         resource: Whose they are.
         started_ns: When counters and histograms began at 0, in nanoseconds since 1970: when the process started.
         now_ns: When they are read.
+        points_max: In one part. The points of one metric may be in several.
     """
     metrics: list[Metric] = []
+    room = points_max
     for family in registry.collect():
         declared = registry.declared.get(family.name)
-        data = _data(declared.kind, family, started_ns, now_ns) if declared is not None else None
-        if declared is not None and data is not None:
-            metrics.append(Metric(declared.name, declared.meaning, declared.unit, data))
+        if declared is None:
+            continue
+        points = _points(declared.kind, family, started_ns, now_ns)
+        while some := list(islice(points, room)):
+            metrics.append(Metric(declared.name, declared.meaning, declared.unit, _data(declared.kind, some)))
+            room -= len(some)
+            if not room:
+                yield _state(resource, metrics)
+                metrics, room = [], points_max
+    if metrics:
+        yield _state(resource, metrics)
+
+
+def _state(resource: Resource, metrics: Sequence[Metric]) -> MetricsData:
     return MetricsData([ResourceMetrics(resource, [ScopeMetrics(_SCOPE, metrics, "")], "")])
 
 
-def _data(kind: str, family: Family, started_ns: int, now_ns: int) -> Sum | Gauge | Histogram | None:
+def _points(kind: str, family: Family, started_ns: int, now_ns: int) -> Iterator[Point]:
     if kind == "histogram":
-        histograms = [_histogram(rows, started_ns, now_ns) for rows in _by_labels(family.samples)]
-        return Histogram(histograms, AggregationTemporality.CUMULATIVE) if histograms else None
-    values = [each for each in family.samples if not each.name.endswith("_created")]
-    points = [NumberDataPoint(dict(each.labels), started_ns, now_ns, each.value) for each in values]
-    if not points:
-        return None
-    return Sum(points, AggregationTemporality.CUMULATIVE, True) if kind == "counter" else Gauge(points)
+        yield from (_histogram(rows, started_ns, now_ns) for rows in _by_labels(family.samples))
+        return
+    for each in family.samples:
+        if not each.name.endswith("_created"):
+            yield NumberDataPoint(dict(each.labels), started_ns, now_ns, each.value)
+
+
+def _data(kind: str, points: Sequence[Point]) -> Sum | Gauge | Histogram:
+    if kind == "histogram":
+        rows = [point for point in points if isinstance(point, HistogramDataPoint)]
+        return Histogram(rows, AggregationTemporality.CUMULATIVE)
+    numbers = [point for point in points if isinstance(point, NumberDataPoint)]
+    return Sum(numbers, AggregationTemporality.CUMULATIVE, True) if kind == "counter" else Gauge(numbers)
 
 
 def _by_labels(samples: Sequence[Sample]) -> Iterator[list[Sample]]:
@@ -129,9 +156,7 @@ class MetricPush:
     def _send(self) -> None:
         """Sends the present state; what follows a failure is logged once, and so is its end."""
         try:
-            data = metrics_data(self._registry, self._resource, self._started_ns, time.time_ns())
-            sent = self._exporter.export(data, timeout_millis=METRICS_PUSH_TIMEOUT_SECONDS * 1000)
-            trouble = "" if sent is MetricExportResult.SUCCESS else "refused, or the collector is away"
+            trouble = "" if self._sent() else "refused, or the collector is away"
         except Exception as error:  # noqa: BLE001  # no fault of an exporter or a metric ends the sending
             trouble = f"{type(error).__name__}: {error}"
         if trouble and not self._failing:
@@ -139,3 +164,12 @@ class MetricPush:
         elif self._failing and not trouble:
             _log.info("metrics are taken by OTLP again")
         self._failing = bool(trouble)
+
+    def _sent(self) -> bool:
+        """Sends the present state part by part until one is refused, and says whether all were taken."""
+        until = time.monotonic() + METRICS_PUSH_TIMEOUT_SECONDS
+        for part in metrics_data(self._registry, self._resource, self._started_ns, time.time_ns()):
+            left_ms = (until - time.monotonic()) * 1000
+            if left_ms <= 0 or self._exporter.export(part, left_ms) is not MetricExportResult.SUCCESS:
+                return False
+        return True

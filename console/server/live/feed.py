@@ -3,17 +3,21 @@
 import asyncio
 import time
 from collections.abc import Mapping
+from math import ceil
+from typing import Final
 
 from braid.kernel.errors import BraidError
 from braid.kernel.ports import Host, Task
 from braid.rpc.documents import Document, Value
-from console.server.limits import POLL_SHARE
+from console.server.limits import FAST_POLL_SECONDS, POLL_SHARE
 from console.server.live.parts import EMPTY_TABLE, NOTHING, Content, Part
 from console.server.live.ring import Ring
 from console.server.live.sse import sse_event
 from console.server.problems import problem_of
 from console.server.reads.reader import Reader
 from console.server.reads.view import Params, Read, View
+
+_ROUNDING: Final = 1e-6  # of a slot: sums of seconds are not exact
 
 
 class Feed:
@@ -35,6 +39,7 @@ class Feed:
         self._ring = Ring()
         self._parts = {name: Part(EMPTY_TABLE if table else NOTHING) for name, table in view.parts.items()}
         self._unread = len(view.reads)
+        self._begun = 0.0  # when it was started (`Clock.elapsed`)
         self._changed = asyncio.Event()
         self._tasks: list[Task] = []
         self._snapshot: tuple[int, bytes] = (-1, b"")
@@ -54,6 +59,7 @@ class Feed:
 
     def start(self) -> None:
         """Starts reading."""
+        self._begun = self._host.clock.elapsed()
         for read in self._view.reads:
             self._tasks.append(self._host.tasks.spawn(self._repeat(read), f"read {self._view.name}"))
 
@@ -111,7 +117,7 @@ class Feed:
         self._snapshot = (-1, b"")
 
     async def _repeat(self, read: Read) -> None:
-        first = True
+        due, first = self._begun, True
         while True:
             begun = time.perf_counter()
             changes = await self._take(read)
@@ -121,7 +127,14 @@ class Feed:
             if read.once and not any(each.stale for each in changes.values()):
                 return
             took = time.perf_counter() - begun
-            await self._host.clock.sleep(max(read.seconds, took * POLL_SHARE))
+            now = self._host.clock.elapsed()
+            due = self._slot(max(due + read.seconds, now + took * POLL_SHARE))
+            await self._host.clock.sleep(max(0.0, due - now))
+
+    def _slot(self, earliest: float) -> float:
+        """The next moment at which reads of this page begin: together, so that each service gets one call for all."""
+        slots = ceil((earliest - self._begun) / FAST_POLL_SECONDS - _ROUNDING)
+        return self._begun + slots * FAST_POLL_SECONDS
 
     async def _take(self, read: Read) -> dict[str, Part]:
         """The states of a read's parts after it was tried once more."""

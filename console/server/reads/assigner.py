@@ -1,5 +1,6 @@
 """Reads of the assigner: groups, members and leases."""
 
+import asyncio
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from braid.api.assigner.v1 import assigner_service_pb2 as api
@@ -99,14 +100,11 @@ def members() -> Read:
     memo, loads = Memo(), _Loads()
 
     async def take(reader: Reader, params: Params) -> Mapping[str, Content]:
-        found, more = await reader.pages(
-            ASSIGNER,
-            "ListMembers",
-            api.ListMembersRequest(group=params["name"]),
-            api.ListMembersResponse,
-            lambda page: page.members,
+        request = api.ListMembersRequest(group=params["name"])
+        (found, more), loaded = await asyncio.gather(
+            reader.pages(ASSIGNER, "ListMembers", request, api.ListMembersResponse, lambda page: page.members),
+            loads.of(reader, params["name"]),
         )
-        loaded = await loads.of(reader, params["name"])
         rows = memo.table(found, lambda each: each.id, more).rows
         return {"members": Table({id: _with_load(row, loaded.get(id)) for id, row in rows.items()}, more)}
 

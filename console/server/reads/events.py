@@ -1,5 +1,6 @@
 """Events of all services as rows: the newest of them, and pages further back through what is kept."""
 
+import asyncio
 from collections.abc import Mapping
 from typing import Final
 
@@ -10,7 +11,7 @@ from braid.api.mesh.v1.event_pb2 import EventFilter, EventGap, EventRecord, List
 from braid.kernel.errors import BraidError, Invalid
 from braid.rpc.documents import Document, Value, to_document
 from braid.rpc.event_documents import EVENT_SERVICES, event_body, summary
-from console.server.limits import EVENTS_MAX, EVENTS_READ_MAX, POLL_SECONDS
+from console.server.limits import EVENTS_MAX, EVENTS_READ_MAX, PAST_SECONDS, POLL_SECONDS, READ_SECONDS
 from console.server.live.parts import Content, Table
 from console.server.problems import problem_of
 from console.server.reads.reader import Reader
@@ -115,11 +116,14 @@ def _call_body(record: EventRecord) -> Document:
 
 async def _read(reader: Reader, params: Params, latest: int) -> _Found:
     found = _Found()
-    for service in _services(params):
+
+    async def read(service: str) -> None:
         try:
             await _read_service(reader, service, params, latest, found)
         except BraidError as error:
             found.errors[service] = error
+
+    await asyncio.gather(*map(read, _services(params)))
     return found
 
 
@@ -130,18 +134,23 @@ async def _read_service(reader: Reader, service: str, params: Params, latest: in
         refused=bool(params.get("refused")),
     )
     history = AUDIT if params.get("refused") else params.get("history", "")
+    until_ms, all_kept = _until(params), bool(wanted.since_ms or wanted.actor)
     request = ListEventsRequest(
         history=history,
-        until_ms=_until(params),
-        latest=0 if wanted.since_ms or wanted.actor else latest,
+        until_ms=until_ms,
+        latest=0 if all_kept else latest,
         filter=wanted,
+        newest=0 if all_kept or until_ms else latest + 1,  # one more, to know that there are more
     )
 
     def items(page: ListEventsResponse) -> list[EventRecord]:
         into.gaps.extend(page.gaps)
         return [each for each in page.events if _matches(each, wanted)]
 
-    records, more = await reader.pages(service, "ListEvents", request, ListEventsResponse, items, EVENTS_READ_MAX)
+    seconds = PAST_SECONDS if AT in params else READ_SECONDS
+    records, more = await reader.pages(
+        service, "ListEvents", request, ListEventsResponse, items, EVENTS_READ_MAX, seconds=seconds
+    )
     into.records.extend(records)
     into.more = into.more or more
 

@@ -13,6 +13,7 @@ from braid.rpc.mesh_client import ServiceClient
 from braid.rpc.pages import ListRequest, Page, page_request, pages_of
 from console.server.limits import CHANGE_SECONDS, FOLLOWER_SECONDS, LEADERLESS_SECONDS, READ_SECONDS, ROWS_MAX
 from console.server.live.parts import Table
+from console.server.reads.gathering import Gathering
 
 T = TypeVar("T")
 P = TypeVar("P", bound=Page)
@@ -37,6 +38,7 @@ class Reader:
         self._show = show
         self._directory = directory
         self._clients = {each: ServiceClient(directory, each, host, principal=client_id) for each in SERVICES}
+        self._gatherings = {service: Gathering(host, client) for service, client in self._clients.items()}
         self._leaderless_until: dict[str, float] = {}
 
     async def one(
@@ -48,23 +50,26 @@ class Reader:
         *,
         any_replica: bool = False,
         seconds: float = READ_SECONDS,
+        alone: bool = False,
     ) -> T:
         """Asks the leader, which knows most; any replica where none leads, or where each knows the same.
+
+        Reads of a service that are asked for within a moment are sent as one call, except those that go `alone`.
 
         Raises:
             Unavailable: no replica answers.
             BraidError: the service's answer is this error.
         """
-        client = self._clients[service]
+        reads = self._gatherings[service]
         if not any_replica and self.host.clock.elapsed() >= self._leaderless_until.get(service, 0.0):
             try:
-                return await client.unary(method, request, response_type, timeout_seconds=seconds)
+                return await reads.ask(method, request, response_type, seconds, leader=True, alone=alone)
             except ClusterUnavailable:
                 raise
             except (Unavailable, DeadlineExceeded):
                 self._leaderless_until[service] = self.host.clock.elapsed() + LEADERLESS_SECONDS
         seconds = seconds if any_replica else FOLLOWER_SECONDS
-        return await client.unary(method, request, response_type, timeout_seconds=seconds, any_replica=True)
+        return await reads.ask(method, request, response_type, seconds, leader=False, alone=alone)
 
     async def change(
         self, service: str, method: str, request: object, response_type: type[T], request_id: str = ""
@@ -108,6 +113,7 @@ class Reader:
                 response_type,
                 any_replica=any_replica,
                 seconds=seconds,
+                alone=bool(token),  # the pages after the first come one by one
             )
         ):
             found.extend(items(page))

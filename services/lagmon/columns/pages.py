@@ -2,7 +2,6 @@
 
 from bisect import bisect_left
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -148,18 +147,3 @@ class _Wider:
 def _after(key: RowKey) -> RowKey:
     """Returns the least key above one."""
     return key._replace(partition=key.partition + 1)
-
-
-class Shown(NamedTuple):
-    """The first rows of a long table, and how many the whole table has."""
-
-    rows: Sequence[LagRow]
-    every: int
-
-
-def first_rows(parts: Sequence[LagColumns], detail: Detail, most: int) -> Shown:
-    """Returns the first rows by key of channels, or of single partitions."""
-    assert detail is not Detail.LANE, "a lane's rows are counted only when they are made"
-    rows, _ = page_of(parts, Filter(), detail, None, most)
-    partitions = detail is Detail.PARTITION
-    return Shown(rows, sum(len(part) if partitions else int((np.diff(part.starts) > 0).sum()) for part in parts))

@@ -9,7 +9,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from braid.kernel.limits.lagmon.sampling import LAG_PROBE_AGAIN_SECONDS, LAG_STALE_SECONDS, LAG_STALL_SECONDS
+from braid.kernel.limits.lagmon.sampling import (
+    LAG_GUESS_SECONDS,
+    LAG_PROBE_AGAIN_SECONDS,
+    LAG_STALE_SECONDS,
+    LAG_STALL_SECONDS,
+)
 from services.lagmon.columns.ends import EndColumns, Written
 from services.lagmon.columns.progress import Kind, ProgressColumns
 from services.lagmon.model.lag import Source
@@ -125,7 +130,8 @@ def _ages(
     logs, kind, heard_at = known["log"][rows], known["kind"][rows], known["heard_at"][rows]
     least = np.where(np.isnan(written.by), 0.0, now.elapsed - written.by)
     seconds, source = least.copy(), np.full(len(rows), Source.UNKNOWN, np.int8)
-    guessed = (kind == Kind.PLAIN) & ~np.isnan(written.guessed)
+    close = written.by - written.after <= np.where(kind == Kind.PLAIN, np.inf, LAG_GUESS_SECONDS)
+    guessed = close & ~np.isnan(written.guessed)
     seconds[guessed], source[guessed] = now.elapsed - written.guessed[guessed], Source.ESTIMATE
     head = (kind == Kind.SIMPLE) & (known["head_ms"][rows] >= 0) & (written.by <= heard_at)
     since_head = (now.wall_ms - known["head_ms"][rows]) / 1000

@@ -1,15 +1,20 @@
-"""Exports lag as gauges, and the records of the offset logs as counters by outcome. Rows that are gone are removed."""
+"""Exports lag as gauges, and the records of the offset logs as counters by outcome. Rows that are gone are removed.
+
+Rows of lag are made by the thread that reads the metrics, from the columns of the newest table. The event loop makes
+none of them.
+"""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import fields
+from functools import partial
 from typing import Final
 
 from braid.kafka.offset_log.table import OffsetCounts
 from braid.kernel.limits.lagmon.sampling import LAG_METRICS_ROWS_MAX
 from braid.kernel.metrics import MetricDeclaration
-from braid.runtime.metrics.sampled import Labels, SampledMetric
-from braid.runtime.telemetry import Metrics
-from services.lagmon.columns.pages import Shown
+from braid.runtime.metrics.instruments import MetricRegistry
+from braid.runtime.metrics.sampled import Rows, SampledMetric
+from services.lagmon.columns.shown_lag import ShownLag
 from services.lagmon.servicer.exporter_metrics import Exporter, ExporterGauges
 
 _GROUP_LABELS = ("stream", "lane", "group", "cluster")
@@ -42,39 +47,34 @@ LAGMON_PROBES: Final = MetricDeclaration(
 class Gauges:
     """The gauges and counters of the lag monitor, and those that other exporters have."""
 
-    def __init__(self, metrics: Metrics, exporters: Iterable[Exporter]) -> None:
+    def __init__(self, registry: MetricRegistry, exporters: Iterable[Exporter]) -> None:
         """Registers them; `exporters` are those whose names are used, too."""
-        registry = metrics.registry
-        self._seconds = SampledMetric(registry, GROUP_LAG_SECONDS)
-        self._records = SampledMetric(registry, GROUP_LAG_RECORDS)
-        self._exporters = ExporterGauges(registry, exporters)
-        self._left_out = SampledMetric(registry, LAG_ROWS_LEFT_OUT)
+        self._shown = ShownLag()
+        for declared, name in ((GROUP_LAG_SECONDS, "seconds"), (GROUP_LAG_RECORDS, "records")):
+            SampledMetric(registry, declared).read_by(partial(self._groups, name))
+        self._exporters = ExporterGauges(registry, exporters, lambda: self._shown)
+        SampledMetric(registry, LAG_ROWS_LEFT_OUT).read_by(self._left_out)
         self._offsets = SampledMetric(registry, LAGMON_OFFSET_RECORDS)
         self._probes = SampledMetric(registry, LAGMON_PROBES)
 
-    def show(self, channels: Shown, partitions: Shown, left_out: int) -> None:
-        """Sets the gauges to the present rows; channels of one lane and cluster are one row.
+    def show(self, shown: ShownLag) -> None:
+        """Shows another table; its rows are made when somebody reads them."""
+        self._shown = shown
 
-        Args:
-            channels: Rows of groups in channels.
-            partitions: Rows of single partitions.
-            left_out: Commits that found no room even before.
-        """
-        seconds: dict[Labels, float] = {}
-        records: dict[Labels, float] = {}
-        for row in channels.rows:
-            labels = (row.key.stream, row.key.lane, row.key.group, row.key.cluster)
-            seconds[labels] = max(row.lag_seconds, seconds.get(labels, 0.0))
-            records[labels] = row.lag_records + records.get(labels, 0.0)
-        self._seconds.replace(seconds)
-        self._records.replace(records)
+    def _groups(self, column: str) -> Rows:
+        groups = self._shown.groups
+        for key, value in zip(groups.keys, getattr(groups, column).tolist(), strict=True):
+            yield (key.stream, key.lane, key.group, key.cluster), value
+
+    def _left_out(self) -> Rows:
+        shown = self._shown
         left = {
-            GROUP_LAG_SECONDS.name: channels.every - len(channels.rows),
-            GROUP_LAG_RECORDS.name: channels.every - len(channels.rows),
-            **self._exporters.show(partitions),
-            "commits": left_out,
+            GROUP_LAG_SECONDS.name: shown.groups.left_out,
+            GROUP_LAG_RECORDS.name: shown.groups.left_out,
+            **self._exporters.left_out(shown.partitions),
+            "commits": shown.commits_left_out,
         }
-        self._left_out.replace({(name,): count for name, count in left.items()})
+        return (((name,), count) for name, count in left.items())
 
     def show_counts(self, counts: Mapping[str, OffsetCounts], probes: Mapping[str, int]) -> None:
         """Sets the counters, by cluster."""

@@ -14,7 +14,6 @@ from braid.kernel.errors import Invalid, Unavailable
 from braid.kernel.limits.lagmon.kept_lag import KEPT_LAG_BYTES
 from braid.kernel.limits.lagmon.sampling import (
     LAG_LOOK_PAUSE_SECONDS_MAX,
-    LAG_METRICS_ROWS_MAX,
     LAG_METRICS_SECONDS,
     LAG_PAUSE_FACTOR,
     LAG_WATCH_MS,
@@ -36,7 +35,8 @@ from services.lagmon.alerts.outlets.sending import Outgoing
 from services.lagmon.alerts.requests import AlertRequests
 from services.lagmon.alerts.watch import AlertWatch
 from services.lagmon.codec import LAG_TOKENS, gone_message, lag_message, read_detail, read_filter
-from services.lagmon.columns.pages import first_rows, page_of
+from services.lagmon.columns.pages import page_of
+from services.lagmon.columns.shown_lag import ShownLag
 from services.lagmon.exchange.requests import SharedLag
 from services.lagmon.kept.files import Files
 from services.lagmon.kept.keeper import Keeper
@@ -145,15 +145,13 @@ class Lagmon:
                 task.cancel()
 
     async def _measure(self, replica: Replica, clusters: Clusters, alerts: AlertWatch, keeper: Keeper) -> None:
-        gauges, kept = Gauges(replica.metrics, self._exporters), KeptGauges(replica.metrics)
+        gauges, kept = Gauges(replica.metrics.registry, self._exporters), KeptGauges(replica.metrics)
         conditions, division = ConditionGauges(replica.metrics), DivisionGauges(replica.metrics)
         clock = replica.host.clock
         while True:
             began = clock.elapsed()
             table = await clusters.table()
-            channels = first_rows(table.channels, Detail.CHANNEL, LAG_METRICS_ROWS_MAX)
-            partitions = first_rows(table.clusters, Detail.PARTITION, LAG_METRICS_ROWS_MAX)
-            gauges.show(channels, partitions, clusters.left_out())
+            gauges.show(ShownLag(table.clusters, table.channels, clusters.left_out()))
             await alerts.take(clusters.look(table))
             conditions.show((*open_keys(alerts.state), *alerts.pending_keys()), alerts.facts)
             gauges.show_counts(clusters.counts(), clusters.probes())

@@ -8,7 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from braid.kernel.envelope import encode
-from braid.kernel.limits.lagmon.sampling import LAG_PROBE_AGAIN_SECONDS, LAG_STALE_SECONDS, LAG_STALL_SECONDS
+from braid.kernel.limits.lagmon.sampling import (
+    LAG_GUESS_SECONDS,
+    LAG_PROBE_AGAIN_SECONDS,
+    LAG_STALE_SECONDS,
+    LAG_STALL_SECONDS,
+)
 from braid.kernel.progress.fields import Cursor, EnvelopeFields, SpillPointer
 from braid.kernel.progress.ranges import Ranges
 from services.lagmon.model.ends import LogEnds
@@ -23,6 +28,7 @@ from services.lagmon.policy import (
     is_stale,
     live_seconds,
     read_lag,
+    table_seconds,
     wants_probe,
 )
 
@@ -167,8 +173,17 @@ def test_a_clock_behind_the_producers_makes_no_negative_age() -> None:
     assert read_lag(committed(0, oldest_age=-30), seen((99.0, 5)), NOW).seconds == 0
 
 
-def test_new_records_are_as_old_as_the_look_that_first_saw_them() -> None:
-    ends = seen((98.0, 10), (98.5, 10), (99.0, 12))
+@pytest.mark.parametrize("progress", [committed(10), PartitionProgress()])
+def test_a_new_record_has_an_age_between_two_looks(progress: PartitionProgress) -> None:
+    """A group that keeps up is usually a few records behind its last commit: its lag is known all the same."""
+    ends = seen((98.0, 9), (98.5, 10), (99.0, 14)) if progress.commit else seen((98.5, 0), (99.0, 4))
+    reading = read_lag(progress, ends, NOW)
+    assert (reading.records, reading.source, reading.exact) == (4, Source.ESTIMATE, False)
+    assert reading.seconds == 1.375, "the first of four that came within half a second"
+
+
+def test_looks_far_apart_give_no_estimate() -> None:
+    ends = seen((99.0 - LAG_GUESS_SECONDS - 0.1, 10), (99.0, 12))
     assert read_lag(committed(10), ends, NOW) == PartitionLag(2, 1.0, Source.UNKNOWN, 10, False)
 
 
@@ -294,3 +309,10 @@ def test_staleness_begins_after_its_bound() -> None:
     assert not is_stale(ends, Now(50.0 + LAG_STALE_SECONDS, 0))
     assert is_stale(ends, Now(50.1 + LAG_STALE_SECONDS, 0))
     assert is_stale(LogEnds(), NOW)
+
+
+def test_a_table_that_takes_long_to_compute_is_good_for_longer() -> None:
+    assert table_seconds(0.1, 0.0) == 0.1
+    assert table_seconds(0.1, 0.04) == 0.1
+    assert table_seconds(0.1, 1.5) == 3.0, "at most a third of all time goes into tables"
+    assert table_seconds(5.0, 1.5) == 5.0

@@ -7,7 +7,7 @@ from google.rpc.status_pb2 import Status
 
 from braid.kernel.errors import BraidError, Code, Conflict, Invalid, NotLeader, QuotaExceeded, Refused, Unavailable
 from braid.kernel.limits.rpc import ERROR_TEXT_BYTES_MAX
-from braid.rpc.errors import error_classes, from_code, from_status, to_status
+from braid.rpc.errors import error_classes, from_bytes, from_code, from_status, to_bytes, to_status
 
 CLASSES = sorted(error_classes().values(), key=lambda cls: cls.__name__)
 
@@ -22,7 +22,7 @@ def test_reasons_are_unique() -> None:
 @pytest.mark.parametrize("cls", CLASSES, ids=lambda cls: cls.__name__)
 def test_every_error_comes_back_as_itself(cls: type[BraidError]) -> None:
     error = cls("what happened", remedy="try this", field="spec.lanes", metadata={"leader": "a:1", "offset": "7"})
-    back = from_status(Status.FromString(to_status(error).SerializeToString()))
+    back = from_bytes(to_bytes(error))
     assert type(back) is cls
     assert (back.message, back.remedy, back.field, back.metadata) == (
         error.message,
@@ -31,6 +31,10 @@ def test_every_error_comes_back_as_itself(cls: type[BraidError]) -> None:
         error.metadata,
     )
     assert str(back) == str(error)
+
+
+def test_bytes_that_are_no_status_are_an_error_too() -> None:
+    assert isinstance(from_bytes(b"\xff\xff"), Invalid)
 
 
 def test_unavailable_suggests_when_to_try_again() -> None:

@@ -43,6 +43,7 @@ BOUNDS: Final[Mapping[str, str]] = {
     "WatchClusters.hello.clusters.names": "registry.health.CLUSTERS_READ_MAX",
     "WatchClusters.clusters.names": "registry.health.CLUSTERS_READ_MAX",
     "ListEndpoints.silent": GENERAL,
+    "ReadMany.parts": "rpc.READ_PARTS_MAX",
     "ReadLagColumns.versions": GENERAL,
     "ReportPathways.sent_streams": "lagmon.pathways.PATHWAY_REPORT_EDGES_MAX",
     "ReportPathways.received_streams": "lagmon.pathways.PATHWAY_REPORT_EDGES_MAX",

@@ -27,37 +27,38 @@ from braid.api.dlq.v1 import replay_pb2 as braid_dot_api_dot_dlq_dot_v1_dot_repl
 from braid.api.mesh.v1 import archive_pb2 as braid_dot_api_dot_mesh_dot_v1_dot_archive__pb2
 from braid.api.mesh.v1 import endpoint_pb2 as braid_dot_api_dot_mesh_dot_v1_dot_endpoint__pb2
 from braid.api.mesh.v1 import event_pb2 as braid_dot_api_dot_mesh_dot_v1_dot_event__pb2
+from braid.api.mesh.v1 import read_pb2 as braid_dot_api_dot_mesh_dot_v1_dot_read__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\"braid/api/dlq/v1/dlq_service.proto\x12\x10\x62raid.api.dlq.v1\x1a\"braid/api/dlq/v1/dead_letter.proto\x1a\x1d\x62raid/api/dlq/v1/replay.proto\x1a\x1f\x62raid/api/mesh/v1/archive.proto\x1a braid/api/mesh/v1/endpoint.proto\x1a\x1d\x62raid/api/mesh/v1/event.proto\"_\n\x16ListDeadLettersRequest\x12\x0e\n\x06stream\x18\x01 \x01(\t\x12\x0e\n\x06\x66ilter\x18\x02 \x01(\t\x12\x11\n\tpage_size\x18\x03 \x01(\x05\x12\x12\n\npage_token\x18\x04 \x01(\t\"\x9f\x01\n\x17ListDeadLettersResponse\x12-\n\x07letters\x18\x01 \x03(\x0b\x32\x1c.braid.api.dlq.v1.DeadLetter\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\x12\r\n\x05total\x18\x03 \x01(\x03\x12\x13\n\x0b\x63\x61tching_up\x18\x04 \x03(\t\x12\x18\n\x10total_incomplete\x18\x05 \x01(\x08\"$\n\x14GetDeadLetterRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\"R\n\x13\x43reateReplayRequest\x12*\n\x04spec\x18\x01 \x01(\x0b\x32\x1c.braid.api.dlq.v1.ReplaySpec\x12\x0f\n\x07\x64ry_run\x18\x02 \x01(\x08\"p\n\x14\x43reateReplayResponse\x12(\n\x06replay\x18\x01 \x01(\x0b\x32\x18.braid.api.dlq.v1.Replay\x12.\n\x08\x65xamples\x18\x02 \x03(\x0b\x32\x1c.braid.api.dlq.v1.DeadLetter\"\x1e\n\x10GetReplayRequest\x12\n\n\x02id\x18\x01 \x01(\t\"K\n\x12ListReplaysRequest\x12\x0e\n\x06stream\x18\x01 \x01(\t\x12\x11\n\tpage_size\x18\x02 \x01(\x05\x12\x12\n\npage_token\x18\x03 \x01(\t\"Y\n\x13ListReplaysResponse\x12)\n\x07replays\x18\x01 \x03(\x0b\x32\x18.braid.api.dlq.v1.Replay\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\" \n\x12PauseReplayRequest\x12\n\n\x02id\x18\x01 \x01(\t\"!\n\x13ResumeReplayRequest\x12\n\n\x02id\x18\x01 \x01(\t\"!\n\x13\x43\x61ncelReplayRequest\x12\n\n\x02id\x18\x01 \x01(\t2\xd6\n\n\nDlqService\x12\x66\n\x0fListDeadLetters\x12(.braid.api.dlq.v1.ListDeadLettersRequest\x1a).braid.api.dlq.v1.ListDeadLettersResponse\x12\\\n\rGetDeadLetter\x12&.braid.api.dlq.v1.GetDeadLetterRequest\x1a#.braid.api.dlq.v1.DeadLetterContent\x12]\n\x0c\x43reateReplay\x12%.braid.api.dlq.v1.CreateReplayRequest\x1a&.braid.api.dlq.v1.CreateReplayResponse\x12I\n\tGetReplay\x12\".braid.api.dlq.v1.GetReplayRequest\x1a\x18.braid.api.dlq.v1.Replay\x12Z\n\x0bListReplays\x12$.braid.api.dlq.v1.ListReplaysRequest\x1a%.braid.api.dlq.v1.ListReplaysResponse\x12M\n\x0bPauseReplay\x12$.braid.api.dlq.v1.PauseReplayRequest\x1a\x18.braid.api.dlq.v1.Replay\x12O\n\x0cResumeReplay\x12%.braid.api.dlq.v1.ResumeReplayRequest\x1a\x18.braid.api.dlq.v1.Replay\x12O\n\x0c\x43\x61ncelReplay\x12%.braid.api.dlq.v1.CancelReplayRequest\x1a\x18.braid.api.dlq.v1.Replay\x12\x62\n\rListEndpoints\x12\'.braid.api.mesh.v1.ListEndpointsRequest\x1a(.braid.api.mesh.v1.ListEndpointsResponse\x12Y\n\nListEvents\x12$.braid.api.mesh.v1.ListEventsRequest\x1a%.braid.api.mesh.v1.ListEventsResponse\x12V\n\x0bWatchEvents\x12%.braid.api.mesh.v1.WatchEventsRequest\x1a\x1e.braid.api.mesh.v1.EventRecord0\x01\x12T\n\nGetArchive\x12$.braid.api.mesh.v1.GetArchiveRequest\x1a .braid.api.mesh.v1.ArchiveStatus\x12\x62\n\rVerifyArchive\x12\'.braid.api.mesh.v1.VerifyArchiveRequest\x1a(.braid.api.mesh.v1.VerifyArchiveResponse\x12\\\n\x0bListArchive\x12%.braid.api.mesh.v1.ListArchiveRequest\x1a&.braid.api.mesh.v1.ListArchiveResponse\x12\\\n\x0bReadArchive\x12%.braid.api.mesh.v1.ReadArchiveRequest\x1a&.braid.api.mesh.v1.ReadArchiveResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\"braid/api/dlq/v1/dlq_service.proto\x12\x10\x62raid.api.dlq.v1\x1a\"braid/api/dlq/v1/dead_letter.proto\x1a\x1d\x62raid/api/dlq/v1/replay.proto\x1a\x1f\x62raid/api/mesh/v1/archive.proto\x1a braid/api/mesh/v1/endpoint.proto\x1a\x1d\x62raid/api/mesh/v1/event.proto\x1a\x1c\x62raid/api/mesh/v1/read.proto\"_\n\x16ListDeadLettersRequest\x12\x0e\n\x06stream\x18\x01 \x01(\t\x12\x0e\n\x06\x66ilter\x18\x02 \x01(\t\x12\x11\n\tpage_size\x18\x03 \x01(\x05\x12\x12\n\npage_token\x18\x04 \x01(\t\"\x9f\x01\n\x17ListDeadLettersResponse\x12-\n\x07letters\x18\x01 \x03(\x0b\x32\x1c.braid.api.dlq.v1.DeadLetter\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\x12\r\n\x05total\x18\x03 \x01(\x03\x12\x13\n\x0b\x63\x61tching_up\x18\x04 \x03(\t\x12\x18\n\x10total_incomplete\x18\x05 \x01(\x08\"$\n\x14GetDeadLetterRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\"R\n\x13\x43reateReplayRequest\x12*\n\x04spec\x18\x01 \x01(\x0b\x32\x1c.braid.api.dlq.v1.ReplaySpec\x12\x0f\n\x07\x64ry_run\x18\x02 \x01(\x08\"p\n\x14\x43reateReplayResponse\x12(\n\x06replay\x18\x01 \x01(\x0b\x32\x18.braid.api.dlq.v1.Replay\x12.\n\x08\x65xamples\x18\x02 \x03(\x0b\x32\x1c.braid.api.dlq.v1.DeadLetter\"\x1e\n\x10GetReplayRequest\x12\n\n\x02id\x18\x01 \x01(\t\"K\n\x12ListReplaysRequest\x12\x0e\n\x06stream\x18\x01 \x01(\t\x12\x11\n\tpage_size\x18\x02 \x01(\x05\x12\x12\n\npage_token\x18\x03 \x01(\t\"Y\n\x13ListReplaysResponse\x12)\n\x07replays\x18\x01 \x03(\x0b\x32\x18.braid.api.dlq.v1.Replay\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\" \n\x12PauseReplayRequest\x12\n\n\x02id\x18\x01 \x01(\t\"!\n\x13ResumeReplayRequest\x12\n\n\x02id\x18\x01 \x01(\t\"!\n\x13\x43\x61ncelReplayRequest\x12\n\n\x02id\x18\x01 \x01(\t2\xab\x0b\n\nDlqService\x12\x66\n\x0fListDeadLetters\x12(.braid.api.dlq.v1.ListDeadLettersRequest\x1a).braid.api.dlq.v1.ListDeadLettersResponse\x12\\\n\rGetDeadLetter\x12&.braid.api.dlq.v1.GetDeadLetterRequest\x1a#.braid.api.dlq.v1.DeadLetterContent\x12]\n\x0c\x43reateReplay\x12%.braid.api.dlq.v1.CreateReplayRequest\x1a&.braid.api.dlq.v1.CreateReplayResponse\x12I\n\tGetReplay\x12\".braid.api.dlq.v1.GetReplayRequest\x1a\x18.braid.api.dlq.v1.Replay\x12Z\n\x0bListReplays\x12$.braid.api.dlq.v1.ListReplaysRequest\x1a%.braid.api.dlq.v1.ListReplaysResponse\x12M\n\x0bPauseReplay\x12$.braid.api.dlq.v1.PauseReplayRequest\x1a\x18.braid.api.dlq.v1.Replay\x12O\n\x0cResumeReplay\x12%.braid.api.dlq.v1.ResumeReplayRequest\x1a\x18.braid.api.dlq.v1.Replay\x12O\n\x0c\x43\x61ncelReplay\x12%.braid.api.dlq.v1.CancelReplayRequest\x1a\x18.braid.api.dlq.v1.Replay\x12\x62\n\rListEndpoints\x12\'.braid.api.mesh.v1.ListEndpointsRequest\x1a(.braid.api.mesh.v1.ListEndpointsResponse\x12S\n\x08ReadMany\x12\".braid.api.mesh.v1.ReadManyRequest\x1a#.braid.api.mesh.v1.ReadManyResponse\x12Y\n\nListEvents\x12$.braid.api.mesh.v1.ListEventsRequest\x1a%.braid.api.mesh.v1.ListEventsResponse\x12V\n\x0bWatchEvents\x12%.braid.api.mesh.v1.WatchEventsRequest\x1a\x1e.braid.api.mesh.v1.EventRecord0\x01\x12T\n\nGetArchive\x12$.braid.api.mesh.v1.GetArchiveRequest\x1a .braid.api.mesh.v1.ArchiveStatus\x12\x62\n\rVerifyArchive\x12\'.braid.api.mesh.v1.VerifyArchiveRequest\x1a(.braid.api.mesh.v1.VerifyArchiveResponse\x12\\\n\x0bListArchive\x12%.braid.api.mesh.v1.ListArchiveRequest\x1a&.braid.api.mesh.v1.ListArchiveResponse\x12\\\n\x0bReadArchive\x12%.braid.api.mesh.v1.ReadArchiveRequest\x1a&.braid.api.mesh.v1.ReadArchiveResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'braid.api.dlq.v1.dlq_service_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_LISTDEADLETTERSREQUEST']._serialized_start=221
-  _globals['_LISTDEADLETTERSREQUEST']._serialized_end=316
-  _globals['_LISTDEADLETTERSRESPONSE']._serialized_start=319
-  _globals['_LISTDEADLETTERSRESPONSE']._serialized_end=478
-  _globals['_GETDEADLETTERREQUEST']._serialized_start=480
-  _globals['_GETDEADLETTERREQUEST']._serialized_end=516
-  _globals['_CREATEREPLAYREQUEST']._serialized_start=518
-  _globals['_CREATEREPLAYREQUEST']._serialized_end=600
-  _globals['_CREATEREPLAYRESPONSE']._serialized_start=602
-  _globals['_CREATEREPLAYRESPONSE']._serialized_end=714
-  _globals['_GETREPLAYREQUEST']._serialized_start=716
-  _globals['_GETREPLAYREQUEST']._serialized_end=746
-  _globals['_LISTREPLAYSREQUEST']._serialized_start=748
-  _globals['_LISTREPLAYSREQUEST']._serialized_end=823
-  _globals['_LISTREPLAYSRESPONSE']._serialized_start=825
-  _globals['_LISTREPLAYSRESPONSE']._serialized_end=914
-  _globals['_PAUSEREPLAYREQUEST']._serialized_start=916
-  _globals['_PAUSEREPLAYREQUEST']._serialized_end=948
-  _globals['_RESUMEREPLAYREQUEST']._serialized_start=950
-  _globals['_RESUMEREPLAYREQUEST']._serialized_end=983
-  _globals['_CANCELREPLAYREQUEST']._serialized_start=985
-  _globals['_CANCELREPLAYREQUEST']._serialized_end=1018
-  _globals['_DLQSERVICE']._serialized_start=1021
-  _globals['_DLQSERVICE']._serialized_end=2387
+  _globals['_LISTDEADLETTERSREQUEST']._serialized_start=251
+  _globals['_LISTDEADLETTERSREQUEST']._serialized_end=346
+  _globals['_LISTDEADLETTERSRESPONSE']._serialized_start=349
+  _globals['_LISTDEADLETTERSRESPONSE']._serialized_end=508
+  _globals['_GETDEADLETTERREQUEST']._serialized_start=510
+  _globals['_GETDEADLETTERREQUEST']._serialized_end=546
+  _globals['_CREATEREPLAYREQUEST']._serialized_start=548
+  _globals['_CREATEREPLAYREQUEST']._serialized_end=630
+  _globals['_CREATEREPLAYRESPONSE']._serialized_start=632
+  _globals['_CREATEREPLAYRESPONSE']._serialized_end=744
+  _globals['_GETREPLAYREQUEST']._serialized_start=746
+  _globals['_GETREPLAYREQUEST']._serialized_end=776
+  _globals['_LISTREPLAYSREQUEST']._serialized_start=778
+  _globals['_LISTREPLAYSREQUEST']._serialized_end=853
+  _globals['_LISTREPLAYSRESPONSE']._serialized_start=855
+  _globals['_LISTREPLAYSRESPONSE']._serialized_end=944
+  _globals['_PAUSEREPLAYREQUEST']._serialized_start=946
+  _globals['_PAUSEREPLAYREQUEST']._serialized_end=978
+  _globals['_RESUMEREPLAYREQUEST']._serialized_start=980
+  _globals['_RESUMEREPLAYREQUEST']._serialized_end=1013
+  _globals['_CANCELREPLAYREQUEST']._serialized_start=1015
+  _globals['_CANCELREPLAYREQUEST']._serialized_end=1048
+  _globals['_DLQSERVICE']._serialized_start=1051
+  _globals['_DLQSERVICE']._serialized_end=2502
 # @@protoc_insertion_point(module_scope)

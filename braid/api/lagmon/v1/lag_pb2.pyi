@@ -57,7 +57,9 @@ class _LagSourceEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_LagSource.V
     LAG_SOURCE_RECORD: _LagSource.ValueType  # 3
     """The oldest undone record was read for its time, once."""
     LAG_SOURCE_ESTIMATE: _LagSource.ValueType  # 4
-    """A commit without an envelope: interpolated from the times at which the log's end was seen. An estimate."""
+    """The record came after the commit, or the commit has no envelope: interpolated from the times at which the log's
+    end was seen. An estimate.
+    """
     LAG_SOURCE_UNKNOWN: _LagSource.ValueType  # 5
     """Not known yet; `lag_seconds` is the least it can be."""
 
@@ -72,7 +74,9 @@ LAG_SOURCE_ENVELOPE: LagSource.ValueType  # 2
 LAG_SOURCE_RECORD: LagSource.ValueType  # 3
 """The oldest undone record was read for its time, once."""
 LAG_SOURCE_ESTIMATE: LagSource.ValueType  # 4
-"""A commit without an envelope: interpolated from the times at which the log's end was seen. An estimate."""
+"""The record came after the commit, or the commit has no envelope: interpolated from the times at which the log's
+end was seen. An estimate.
+"""
 LAG_SOURCE_UNKNOWN: LagSource.ValueType  # 5
 """Not known yet; `lag_seconds` is the least it can be."""
 Global___LagSource: _TypeAlias = LagSource  # noqa: Y015

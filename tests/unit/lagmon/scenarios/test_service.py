@@ -10,9 +10,12 @@ from braid.api.lagmon.v1 import lag_pb2
 from braid.kafka.offset_log.records import OFFSETS_TOPIC
 from braid.kernel.errors import Invalid
 from braid.kernel.ids import SEAL_CANARY
+from braid.kernel.limits.lagmon.sampling import LAG_ENDS_SECONDS
 from braid.kernel.ports import TopicPartition
 from braid.kernel.progress.fields import EnvelopeFields
 from braid.kernel.progress.ranges import Ranges
+from services.lagmon import policy
+from services.lagmon.columns import readings
 from tests.support.virtual_time import run_virtual
 from tests.unit.lagmon.mesh import LOGS, Mesh
 
@@ -56,6 +59,41 @@ def test_gaps_count_and_the_envelopes_age_grows() -> None:
     play(scene)
 
 
+def looks_that_know(seconds: int) -> list[bool]:
+    """Whether the lag of a group that keeps up is known, at a look in each of so many seconds."""
+    known: list[bool] = []
+
+    async def scene(mesh: Mesh) -> None:
+        mesh.channel(partitions=1)
+        mesh.assigner.groups = {"g": []}
+        mesh.produce(3)
+        mesh.commit("g", EnvelopeFields(base=3, head_ingested_at_ms=mesh.clock.now_ms()))
+        await mesh.until(lambda rows: [row.source for row in rows] == [DONE])
+        for number in range(seconds):
+            for part in (0.3, 0.45, 0.25):  # of a second: a record each, and a commit after the second one
+                mesh.produce(1)
+                await mesh.clock.sleep(part)
+                if part == 0.3:
+                    base = 4 + 3 * number
+                    mesh.commit("g", EnvelopeFields(base=base, head_ingested_at_ms=mesh.clock.now_ms()))
+                if part == 0.45:
+                    known.append(UNKNOWN not in [row.source for row in await mesh.lag()])
+
+    play(scene)
+    return known
+
+
+def test_the_lag_of_a_group_that_keeps_up_is_known() -> None:
+    """A response to lag is undone only after many looks in a row that know the lag."""
+    assert all(looks_that_know(20))
+
+
+def test_without_a_guess_that_lag_is_mostly_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in (policy, readings):
+        monkeypatch.setattr(module, "LAG_GUESS_SECONDS", -1.0)
+    assert not any(looks_that_know(20))
+
+
 def test_the_record_a_stalled_group_waits_before_is_read_once() -> None:
     async def scene(mesh: Mesh) -> None:
         mesh.channel(partitions=1)
@@ -67,7 +105,8 @@ def test_the_record_a_stalled_group_waits_before_is_read_once() -> None:
         mesh.produce(1)
         born = mesh.clock.elapsed()
         (row,) = await mesh.until(lambda rows: rows[0].lag_records == 1, 1)
-        assert row.source == UNKNOWN and row.lag_seconds <= mesh.clock.elapsed() - born
+        assert row.source == ESTIMATE
+        assert row.lag_seconds == pytest.approx(mesh.clock.elapsed() - born, abs=LAG_ENDS_SECONDS)
         (row,) = await mesh.until(lambda rows: rows[0].source == RECORD, 4)
         assert row.lag_seconds == pytest.approx(mesh.clock.elapsed() - born, abs=0.15)
         await mesh.clock.sleep(40)

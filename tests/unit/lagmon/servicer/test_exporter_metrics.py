@@ -6,7 +6,9 @@ from typing import get_args, get_type_hints
 import pytest
 
 from braid.runtime.metrics.instruments import MetricRegistry
-from services.lagmon.columns.pages import Shown
+from services.lagmon.columns import shown_lag
+from services.lagmon.columns.gathered import channel_columns
+from services.lagmon.columns.shown_lag import ShownLag
 from services.lagmon.config import LagmonSettings
 from services.lagmon.model.lag import LagRow, RowKey, Source
 from services.lagmon.servicer.exporter_metrics import EXPORTER_METRICS, Exporter, ExporterGauges
@@ -47,8 +49,8 @@ def row(group: str, partition: int, lag: int, seconds: float, committed: int, en
 
 def shown(rows: Sequence[LagRow], *exporters: Exporter) -> tuple[MetricRegistry, dict[str, int]]:
     """The registry after rows were shown, and what was left out."""
-    registry = MetricRegistry()
-    return registry, ExporterGauges(registry, exporters).show(Shown(rows, len(rows)))
+    registry, lag = MetricRegistry(), ShownLag(channel_columns(rows))
+    return registry, ExporterGauges(registry, exporters, lambda: lag).left_out(lag.partitions)
 
 
 @pytest.mark.parametrize("exporter", list(Exporter))
@@ -92,10 +94,10 @@ def test_an_exporter_that_is_off_is_not_there() -> None:
     assert list(shown([], *())[0].collect()) == []
 
 
-def test_rows_beyond_the_bound_are_counted_and_no_sum_is_short() -> None:
-    rows = [row("g", each, 1, 1.0, 0, 1) for each in range(3)] + [row("h", each, 1, 1.0, 0, 1) for each in range(2)]
-    registry = MetricRegistry()
-    left = ExporterGauges(registry, [Exporter.KAFKA_EXPORTER]).show(Shown(rows, 8))
+def test_rows_beyond_the_bound_are_counted_and_no_sum_is_short(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = [row(group, each, 1, 1.0, 0, 1) for group, count in (("g", 3), ("h", 5)) for each in range(count)]
+    monkeypatch.setattr(shown_lag, "LAG_METRICS_ROWS_MAX", 5)
+    registry, left = shown(rows, Exporter.KAFKA_EXPORTER)
     assert left["kafka_consumergroup_lag"] == 3 and left["kafka_consumergroup_lag_sum"] == 5
     value, topic = registry.get_sample_value, {"topic": "t", "cluster": "east"}
     assert value("kafka_consumergroup_lag", {"consumergroup": "h", "partition": "1", **topic}) == 1

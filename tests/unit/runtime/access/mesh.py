@@ -41,7 +41,16 @@ ADMIN: Final = "spiffe://braid.local/user/ann"
 ENFORCED: Final = AccessSettings(AccessMode.ENFORCED, (ADMIN,), services=ServicePrincipals("braid.local"))
 ANN: Final = Caller(ADMIN, "default", "", "ann", authenticated=True)
 RUNTIMES: Final = frozenset(
-    {"ListEndpoints", "ListEvents", "WatchEvents", "GetArchive", "VerifyArchive", "ListArchive", "ReadArchive"}
+    {
+        "ListEndpoints",
+        "ReadMany",
+        "ListEvents",
+        "WatchEvents",
+        "GetArchive",
+        "VerifyArchive",
+        "ListArchive",
+        "ReadArchive",
+    }
     | {REFLECTION_PATH.rpartition("/")[2]}
 )
 
@@ -54,6 +63,7 @@ class CountingService:
     def __init__(self, name: str) -> None:
         self.name = name
         self.reached: Counter[str] = Counter()
+        self.delays: dict[str, float] = {}  # seconds by unary method, before it answers
         self.group_streams: dict[str, tuple[str, ...]] = {"indexer": ("logs",)}
 
     def resources(self, replica: Replica) -> Lookup:
@@ -82,6 +92,7 @@ class CountingService:
     def _unary(self, method: Method) -> tuple[type, UnaryHandler]:
         async def handle(request: Message, caller: Caller) -> Message:
             self.reached[method.name] += 1
+            await asyncio.sleep(self.delays.get(method.name, 0.0))
             return method.message()
 
         return unary(GetMessageClass(method.request), handle)

@@ -21,7 +21,7 @@ from prometheus_client.core import Metric
 from prometheus_client.parser import text_string_to_metric_families
 
 from braid.kernel.metrics import MetricDeclaration
-from braid.runtime.metrics.instruments import MetricRegistry
+from braid.runtime.metrics.instruments import MetricRegistry, counter
 from braid.runtime.metrics.otlp import MetricPush, metrics_data
 from braid.runtime.metrics.sampled import SampledMetric
 from braid.runtime.telemetry import make_assigner_metrics, make_dlq_metrics, make_metrics, make_tls_metrics
@@ -82,11 +82,26 @@ def key(name: str, labels: Mapping[str, str]) -> Key:
 
 def test_otlp_has_every_value_that_prometheus_has() -> None:
     registry = busy_registry()
-    assert dict(pushed(metrics_data(registry, RESOURCE, 1, 2))) == scraped(registry)
+    (data,) = metrics_data(registry, RESOURCE, 1, 2)
+    assert dict(pushed(data)) == scraped(registry)
+
+
+@pytest.mark.parametrize("most", [1, 2, 3, 1_000])
+def test_parts_of_a_state_hold_each_point_once_within_bounds(most: int) -> None:
+    registry = busy_registry()
+    parts = list(metrics_data(registry, RESOURCE, 1, 2, most))
+    metrics = [metric for part in parts for metric in part.resource_metrics[0].scope_metrics[0].metrics]
+    assert all(
+        0 < sum(len(each.data.data_points) for each in part.resource_metrics[0].scope_metrics[0].metrics) <= most
+        for part in parts
+    )
+    assert len(parts) == -(-sum(len(each.data.data_points) for each in metrics) // most)
+    found = [sample for part in parts for sample in pushed(part)]
+    assert len(found) == len(dict(found)) and dict(found) == scraped(registry)
 
 
 def test_kinds_units_and_times_reach_otlp() -> None:
-    data = metrics_data(busy_registry(), RESOURCE, 1, 2)
+    (data,) = metrics_data(busy_registry(), RESOURCE, 1, 2)
     metrics = {each.name: each for each in data.resource_metrics[0].scope_metrics[0].metrics}
     conflicts, leader, rpc = (
         metrics[name].data for name in ("braid_append_conflicts", "braid_leader", "braid_rpc_seconds")
@@ -152,16 +167,18 @@ class UnreadableAtFirst(MetricRegistry):
     reads = 0
 
     def collect(self) -> Iterator[Metric]:
-        """Fails the first time; then it is empty."""
+        """Fails the first time."""
         self.reads += 1
         if self.reads == 1:
             raise RuntimeError("changed while it was read")
-        yield from ()
+        yield from super().collect()
 
 
 def test_a_registry_that_cannot_be_read_ends_nothing(caplog: pytest.LogCaptureFixture) -> None:
     collector = Collector()
-    push = MetricPush(UnreadableAtFirst(), collector, RESOURCE, interval_seconds=0.001)
+    registry = UnreadableAtFirst()
+    counter(registry, MetricDeclaration("braid_x", "counter", "", (), "X")).inc()
+    push = MetricPush(registry, collector, RESOURCE, interval_seconds=0.001)
     assert collector.asked.wait(10)
     push.shutdown(5_000)
     assert [record.message for record in caplog.records][:1] == [
