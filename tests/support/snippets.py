@@ -25,7 +25,7 @@ from testbed.mesh import show_logs
 from testbed.patience import Deadline
 
 DOWN_SECONDS: Final = 300.0
-# A mesh shows what was asked of it within a second or two. On a machine that starves a broker the registry moves traffic
+# A mesh shows what was asked of it within a second or two. Where a machine starves a broker, the registry moves traffic
 # off its cluster, and then a lane that is spread over zones stays off that zone for a while, as it should.
 LOOK_SECONDS: Final = 30.0 + ZONE_RETURN_SECONDS
 LOOK_AGAIN_SECONDS: Final = 0.5
