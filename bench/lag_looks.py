@@ -195,7 +195,8 @@ def restart(mesh: Mesh) -> str:
     table: list[LagColumns] = []
     for name, data in written:
         model = ClusterModel(name)
-        model.take(0, read_checkpoint(data).commits(0), LONG_AGO)
+        for commits in read_checkpoint(data).commits(0):
+            model.take(0, commits, LONG_AGO)
         model.register(mesh.view)
         ends = {log: end for log in model.wanted() if (end := mesh.logs.get(TopicPartition(*log))) is not None}
         model.observe(ends, 1.0)

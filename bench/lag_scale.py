@@ -91,10 +91,10 @@ class Mesh:
             model.register(self.view)
             for look in range(LOOKS):
                 model.observe(self.logs, now.elapsed - 0.5 + look / LOOKS)
-                for part in model.slices():
+                for part in model.slices(model.facts(self.view)):
                     model.probes_due(part, self.view, now)
             facts = model.facts(self.view)
-            found.append(LagColumns.of(facts.keys, [model.lags(part, facts, now) for part in model.slices()]))
+            found.append(LagColumns.of(facts.keys, [model.lags(part, facts, now) for part in model.slices(facts)]))
         return found
 
     def row_by_row(self) -> int:
@@ -245,7 +245,9 @@ def restart(mesh: Mesh) -> str:
 
     def begin() -> None:
         for data in written:
-            ClusterModel("again").take(0, read_checkpoint(data).commits(0), LONG_AGO)
+            model = ClusterModel("again")
+            for commits in read_checkpoint(data).commits(0):
+                model.take(0, commits, LONG_AGO)
 
     saved, begun = _timed(write), _timed(begin)
     size = sum(map(len, written)) / 1e6
