@@ -35,6 +35,7 @@ BENCHMARKS: Final = (
     "moves",
     "repartition",
     "cluster_loss",
+    "zones",
     "waves",
     "steady",
     "healthy",

@@ -50,6 +50,7 @@ PLANS: Final[Mapping[str, Plan]] = {
     "envelope": Plan("commit", (20, 1_000_000)),
     "lag_decode": Plan("commit", (200_000,)),
     "acks": Plan("ack", (300_000,)),
+    "placement": Plan("partition", (10_000,)),
 }
 
 

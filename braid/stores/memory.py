@@ -82,6 +82,14 @@ class MemoryStore:
         """See `EventStore`."""
         return await self._call("load", lambda: self.server.load(history))
 
+    async def load_many(self, histories: Sequence[HistoryId]) -> Sequence[Loaded]:
+        """See `EventStore`."""
+        return await self._call("load", lambda: [self.server.load(each) for each in histories])
+
+    async def heads(self, histories: Sequence[HistoryId]) -> Sequence[int]:
+        """See `EventStore`."""
+        return await self._call("heads", lambda: [self.server.load(each).sequence for each in histories])
+
     async def histories(self, service: str) -> tuple[Sequence[HistoryId], int]:
         """See `EventStore`."""
         return await self._call("histories", lambda: self.server.histories(service))

@@ -12,7 +12,7 @@ from typing import TypeVar
 from braid.kernel.errors import CorruptHistory, OutcomeUnknown, StoreUnavailable
 from braid.kernel.limits.store import SQLITE_CAMPAIGN_POLL_SECONDS
 from braid.kernel.ports import Appended, Endpoint, EventBatch, Fence, HistoryId, Host, Leader, Loaded, Session, Snapshot
-from braid.stores import sqlite_histories as histories
+from braid.stores import sqlite_histories as tables
 from braid.stores import sqlite_leadership as leadership
 from braid.stores.batches import check_append
 from braid.stores.session import KeptSession, session_over
@@ -43,23 +43,32 @@ class SqliteStore:
 
     async def incarnation(self) -> int:
         """See `EventStore`."""
-        return await self._database.read(histories.read_incarnation)
+        return await self._database.read(tables.read_incarnation)
 
     async def mesh(self) -> str:
         """See `EventStore`. A file of an earlier release gets its id when it is first asked for."""
-        known = await self._database.read(histories.read_mesh)
-        return known or await self._write(lambda connection, _: histories.make_mesh(connection, self._host.ids.ulid()))
+        known = await self._database.read(tables.read_mesh)
+        return known or await self._write(lambda connection, _: tables.make_mesh(connection, self._host.ids.ulid()))
 
     async def load(self, history: HistoryId) -> Loaded:
         """See `EventStore`."""
+        (loaded,) = await self.load_many((history,))
+        return loaded
+
+    async def load_many(self, histories: Sequence[HistoryId]) -> Sequence[Loaded]:
+        """See `EventStore`."""
         try:
-            return await self._database.read(lambda connection: histories.load(connection, history))
+            return await self._database.read(lambda connection: tables.load_many(connection, histories))
         except CorruptHistory:
-            return await self._database.read(lambda connection: histories.load(connection, history))
+            return await self._database.read(lambda connection: tables.load_many(connection, histories))
+
+    async def heads(self, histories: Sequence[HistoryId]) -> Sequence[int]:
+        """See `EventStore`."""
+        return await self._database.read(lambda connection: tables.read_heads(connection, histories))
 
     async def histories(self, service: str) -> tuple[Sequence[HistoryId], int]:
         """See `EventStore`."""
-        return await self._database.read(lambda connection: histories.list_histories(connection, service))
+        return await self._database.read(lambda connection: tables.list_histories(connection, service))
 
     async def append(self, history: HistoryId, events: Sequence[bytes], expected: int, fence: Fence) -> Appended:
         """See `EventStore`."""
@@ -68,7 +77,7 @@ class SqliteStore:
 
         def transaction(connection: sqlite3.Connection) -> Appended:
             now = self._host.clock.elapsed()
-            appended = histories.append(connection, history, events, expected, fence, now)
+            appended = tables.append(connection, history, events, expected, fence, now)
             taken.append(appended.revision)
             return appended
 
@@ -86,7 +95,7 @@ class SqliteStore:
         """
         try:
             found = await self._database.read(
-                lambda connection: histories.find_append(connection, history, events, expected, revision)
+                lambda connection: tables.find_append(connection, history, events, expected, revision)
             )
         except StoreUnavailable:
             raise doubt from None
@@ -96,7 +105,7 @@ class SqliteStore:
 
     async def save_snapshot(self, history: HistoryId, snapshot: Snapshot, fence: Fence) -> None:
         """See `EventStore`."""
-        await self._write(lambda connection, now: histories.save_snapshot(connection, history, snapshot, fence, now))
+        await self._write(lambda connection, now: tables.save_snapshot(connection, history, snapshot, fence, now))
 
     async def watch(self, service: str, after_revision: int) -> AsyncIterator[EventBatch]:
         """See `EventStore`. Polls, once for all watches, which read only what follows another revision."""
@@ -116,7 +125,7 @@ class SqliteStore:
                 seen = version
 
     async def _batches_after(self, service: str, revision: int) -> tuple[Sequence[EventBatch], int]:
-        return await self._database.read(lambda connection: histories.batches_after(connection, service, revision))
+        return await self._database.read(lambda connection: tables.batches_after(connection, service, revision))
 
     # --- sessions, election, directory
 

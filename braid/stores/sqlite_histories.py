@@ -3,7 +3,7 @@
 import sqlite3
 import struct
 import zlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 from braid.kernel.errors import Compacted, Conflict, CorruptHistory, Fenced, Invalid
@@ -72,6 +72,16 @@ def load(connection: sqlite3.Connection, history: HistoryId) -> Loaded:
     sequence = _read_head(connection, history)
     events = whole_tail(history, snapshot, batches, sequence)
     return Loaded(snapshot, after + 1, events, sequence, read_revision(connection))
+
+
+def load_many(connection: sqlite3.Connection, histories: Iterable[HistoryId]) -> Sequence[Loaded]:
+    """Several histories, as `load` reads each. Raises `CorruptHistory`."""
+    return [load(connection, each) for each in histories]
+
+
+def read_heads(connection: sqlite3.Connection, histories: Iterable[HistoryId]) -> Sequence[int]:
+    """The last sequence of each history; 0 where there is none."""
+    return [_read_head(connection, each) for each in histories]
 
 
 def list_histories(connection: sqlite3.Connection, service: str) -> tuple[Sequence[HistoryId], int]:

@@ -20,6 +20,7 @@ ARCHIVE_THREADS: Final = 2  # of a replica, that may hang on its archive; furthe
 PAST_STORY_EVENTS: Final = 1_024  # events before a moment that an explanation reads, and up to a segment more
 
 PAST_LIST_HISTORIES: Final = 200  # read for one page of a list of the past: each is loaded and folded
+PAST_LOADS_TOGETHER: Final = 48  # histories in memory at once while a list of the past is made
 PAST_STATES_MAX: Final = 5_000  # read for one answer that needs all, as clusters need all streams: some seconds
 PAST_AHEAD_MS_MAX: Final = 10_000  # by which a caller's clock may be ahead, and still ask for its own present
 

@@ -137,6 +137,17 @@ class EventStore(Protocol):
         """
         ...
 
+    async def load_many(self, histories: Sequence[HistoryId]) -> Sequence[Loaded]:
+        """Reads several histories as `load` does, each at a revision of its own, with few questions to the store.
+
+        The caller bounds their number: all that is read is in memory at once. Raises as `load` does.
+        """
+        ...
+
+    async def heads(self, histories: Sequence[HistoryId]) -> Sequence[int]:
+        """Reads the last sequence of each history (linearizable); 0 where nothing was ever appended."""
+        ...
+
     async def histories(self, service: str) -> tuple[Sequence[HistoryId], int]:
         """Lists all histories of a service, sorted, and the revision at which the list was complete."""
         ...

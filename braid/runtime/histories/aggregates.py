@@ -67,7 +67,7 @@ class Aggregates:
         self._spans = decision_spans()
         self._log = logger(service)
         self.archive_log = ArchiveLog(store, service, host.clock)
-        self._past = PastReader(store, shelf, self.archive_log)
+        self.pasts = PastReader(store, shelf, self.archive_log, lambda history: self._folds.get(history))
         self.snapshots = SnapshotWriter(
             store, host, service, metrics, shelf, self.archive_log, lambda: self._incarnation
         )
@@ -141,15 +141,15 @@ class Aggregates:
 
     async def listed(self, history: HistoryId, first: int, most: int, *, until_ms: int = 0, latest: int = 0) -> Listed:
         """A part of a history and its gaps: see `PastReader.listed`."""
-        return await self._past.listed(history, self._kind_of(history), first, most, until_ms, latest)
+        return await self.pasts.listed(history, self._kind_of(history), first, most, until_ms, latest)
 
     async def past(self, kind: Kind[S, C, E], id: str, at_ms: int = 0) -> Past[S]:
         """A history as it was at a moment, or is now if `at_ms` is 0: see `past`. Raises `HistoryHole`."""
-        return await self._past.at(HistoryId(self._service, kind.name, id), kind, at_ms)
+        return await self.pasts.at(HistoryId(self._service, kind.name, id), kind, at_ms)
 
     async def verified(self, history: HistoryId, names_only: bool) -> Verified:
         """Missing and changed archived events of a history: see `PastReader.verified`."""
-        return await self._past.verified(history, self._kind_of(history), names_only)
+        return await self.pasts.verified(history, self._kind_of(history), names_only)
 
     def sequences(self) -> Mapping[HistoryId, int]:
         """The last sequence of every history."""

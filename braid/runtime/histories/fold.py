@@ -112,6 +112,7 @@ class Fold:
         "revision",
         "sequence",
         "state",
+        "time_ms",
     )
 
     def __init__(self, history: HistoryId, kind: Kind[object, object, object]) -> None:
@@ -120,6 +121,7 @@ class Fold:
         self.state = kind.decider.initial(history.id)
         self.sequence = 0
         self.revision = 0
+        self.time_ms = 0  # of the last event, as its leader's clock had it; 0 where it is not known
         self.due: PinnedState | None = None
         self.interval_ended = False  # set when a state is pinned: what was appended since the last time can be archived
         self._pinned: PinnedState | None = None
@@ -145,7 +147,7 @@ class Fold:
         for record in recorded:
             self._remember(record.context)
         if recorded:
-            self.sequence = recorded[-1].sequence
+            self.sequence, self.time_ms = recorded[-1].sequence, recorded[-1].context.now_ms
             self.revision = max(self.revision, revision)
             self._pin()
         return recorded
@@ -216,7 +218,7 @@ class Fold:
         except CorruptHistory as error:
             raise self._corrupt(snapshot.sequence, f"snapshot: {error.message}") from error
         self._requests = dict.fromkeys(frame.requests)
-        self.sequence = snapshot.sequence
+        self.sequence, self.time_ms = snapshot.sequence, frame.mark.time_ms if frame.mark is not None else 0
 
 
 def _request_key(tenant: str, request_id: str) -> str:

@@ -6,15 +6,16 @@ wall clocks of leaders step. Events are folded onto an empty state only if the h
 Events that the store no longer has come from the archive, if there is one. Readers see no difference.
 """
 
-from collections.abc import Sequence
+import asyncio
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final, Generic, TypeVar, cast
 
 from braid.archive.chain import root
 from braid.archive.names import SegmentName, short
-from braid.kernel.errors import ArchiveDamaged
+from braid.kernel.errors import ArchiveDamaged, HistoryHole
 from braid.kernel.limits.archive import ARCHIVE_SEGMENT_EVENTS, PAST_STORY_EVENTS
-from braid.kernel.ports import EventStore, HistoryId
+from braid.kernel.ports import EventStore, HistoryId, Loaded
 from braid.runtime.archive.kept import Kept
 from braid.runtime.archive.line import Gap, SegmentPart, trace
 from braid.runtime.archive.log import ArchiveLog
@@ -65,8 +66,16 @@ class Verified:
 class PastReader:
     """Reads past states from the event store and the archive. Writes nothing except objects fetched from peers."""
 
-    def __init__(self, store: EventStore, shelf: Shelf | None, log: ArchiveLog) -> None:
+    def __init__(
+        self,
+        store: EventStore,
+        shelf: Shelf | None,
+        log: ArchiveLog,
+        followed: Callable[[HistoryId], Fold | None] = lambda history: None,
+    ) -> None:
+        """Reads from these. `followed` returns a history as this replica has it in memory."""
         self._store = store
+        self._followed = followed
         self._shelf = shelf
         self._log = log
 
@@ -79,7 +88,41 @@ class PastReader:
             CorruptHistory: the snapshot or an event does not decode.
             Unavailable: the archive does not answer.
         """
-        kept = await self._kept(history, kind.erased())
+        return await self._at(await self._store.load(history), history, kind, at_ms)
+
+    async def at_many(
+        self, histories: Sequence[HistoryId], kind: Kind[S, C, E], at_ms: int
+    ) -> Sequence[Past[S] | HistoryHole | ArchiveDamaged]:
+        """Returns several histories as `at` does, or why one is not known. The caller bounds their number.
+
+        Raises:
+            CorruptHistory: a snapshot or an event does not decode.
+            Unavailable: the archive does not answer.
+        """
+
+        async def one(history: HistoryId, loaded: Loaded) -> Past[S] | HistoryHole | ArchiveDamaged:
+            try:
+                return await self._at(loaded, history, kind, at_ms)
+            except (HistoryHole, ArchiveDamaged) as error:
+                return error
+
+        loads = await self._store.load_many(histories)
+        return await asyncio.gather(*map(one, histories, loads))
+
+    async def unchanged(self, histories: Sequence[HistoryId], at_ms: int) -> dict[HistoryId, object]:
+        """The states at a moment of those histories to which nothing was appended since, as they are in memory.
+
+        The store says where each history ends: a replica that is behind answers for none that it does not know whole.
+        """
+        found: dict[HistoryId, object] = {}
+        for history, head in zip(histories, await self._store.heads(histories), strict=True):
+            fold = self._followed(history)
+            if fold is not None and fold.sequence == head and 0 < fold.time_ms <= at_ms:
+                found[history] = fold.state
+        return found
+
+    async def _at(self, loaded: Loaded, history: HistoryId, kind: Kind[S, C, E], at_ms: int) -> Past[S]:
+        kept = await self._joined(loaded, history, kind.erased())
         target = await kept.until(at_ms) if at_ms else kept.loaded.sequence
         while True:
             try:
@@ -166,7 +209,12 @@ class PastReader:
     async def _kept(
         self, history: HistoryId, kind: Kind[object, object, object], without: SegmentName | None = None
     ) -> Kept:
-        loaded = await self._store.load(history)
+        return await self._joined(await self._store.load(history), history, kind, without)
+
+    async def _joined(
+        self, loaded: Loaded, history: HistoryId, kind: Kind[object, object, object], without: SegmentName | None = None
+    ) -> Kept:
+        """A history as the store has it, with what is archived of it."""
         line: Sequence[SegmentPart | Gap] = ()
         if loaded.snapshot is not None and self._shelf is None:
             line = [Gap(history, 1, loaded.snapshot.sequence, _COMPACTED)]

@@ -51,9 +51,20 @@ class EtcdStore:
     async def load(self, history: HistoryId) -> Loaded:
         """See `EventStore`."""
         try:
-            return await self._load(history)
+            return self._loaded(await loading.read_pinned(self._client, history))
+        except CorruptHistory:  # what a second read shows too is no race
+            return self._loaded(await loading.read_pinned(self._client, history))
+
+    async def load_many(self, histories: Sequence[HistoryId]) -> Sequence[Loaded]:
+        """See `EventStore`."""
+        try:
+            return [self._loaded(each) for each in await loading.read_many(self._client, histories)]
         except CorruptHistory:
-            return await self._load(history)  # what a second read shows too is no race
+            return [await self.load(each) for each in histories]
+
+    async def heads(self, histories: Sequence[HistoryId]) -> Sequence[int]:
+        """See `EventStore`."""
+        return await loading.read_heads(self._client, histories)
 
     async def histories(self, service: str) -> tuple[Sequence[HistoryId], int]:
         """See `EventStore`."""
@@ -153,11 +164,10 @@ class EtcdStore:
         kept = None if answer.succeeded else answer.one(0)
         return fresh if kept is None else kept.value.decode()
 
-    async def _load(self, history: HistoryId) -> Loaded:
-        read = await loading.read_pinned(self._client, history)
+    def _loaded(self, read: loading.HistoryRead) -> Loaded:
         loaded = assemble(read.pinned)
         self._incarnation = read.incarnation
-        self._remember(history, read.head)
+        self._remember(read.pinned.history, read.head)
         return loaded
 
     async def _watch(self, cursor: watching.Cursor, incarnation: int) -> AsyncIterator[EventBatch]:

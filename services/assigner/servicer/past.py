@@ -6,7 +6,7 @@ from braid.api.assigner.v1 import assigner_service_pb2 as api
 from braid.kernel.errors import Invalid, NotFound
 from braid.kernel.ids import check_name
 from braid.kernel.ports import Caller
-from braid.runtime.histories.past_states import check_moment, states_page
+from braid.runtime.histories.past_states import check_moment, states_page, whole_states_at
 from braid.runtime.replica import Replica
 from services.assigner.model.group import Group
 from services.assigner.reconciler.group_loop import GROUPS
@@ -52,9 +52,9 @@ class PastReads:
         return api.ListPastGroupsResponse(groups=groups, gaps=found.gaps, next_page_token=found.next_page_token)
 
     async def _of_stream(self, stream: str, at_ms: int) -> api.DescribePastResponse:
-        names = [history.id for history in self.replica.aggregates.histories(GROUPS.name)]
-        found = [await self._at(name, at_ms) for name in names]
-        return api.DescribePastResponse(groups=[group_message(each) for each in found if consumes(each, stream, "")])
+        found = await whole_states_at(self.replica.aggregates, GROUPS, at_ms)
+        groups = [group_message(each) for each in found.values() if consumes(each, stream, "")]
+        return api.DescribePastResponse(groups=groups)
 
     async def _at(self, name: str, at_ms: int) -> Group:
         return (await self.replica.aggregates.past(GROUPS, name, at_ms)).state

@@ -2,25 +2,18 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TypeVar
 
 from braid.api.registry.v1 import registry_service_pb2 as api
 from braid.kernel.errors import Invalid, NotFound
 from braid.kernel.ids import check_name
 from braid.kernel.ports import Caller
-from braid.runtime.histories.kinds import Kind
-from braid.runtime.histories.past_states import check_moment, states_at, states_page
+from braid.runtime.histories.past_states import check_moment, states_at, states_page, whole_states_at
 from braid.runtime.replica import Replica
 from services.registry.codec.views import NOTHING_KNOWN, channel_message, cluster_message, stream_message
 from services.registry.histories import CLUSTERS, STREAMS
 from services.registry.model.channels import Channel
-from services.registry.model.clusters.cluster import Cluster
 from services.registry.model.streams import Stream
 from services.registry.policy.world import World
-
-S = TypeVar("S")
-C = TypeVar("C")
-E = TypeVar("E")
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +61,7 @@ class PastRequests:
         stream = (await self.replica.aggregates.past(STREAMS, name, at_ms)).state
         if not stream.exists:
             raise _unknown("stream", name)
-        clusters: dict[str, Cluster] = await self._all(CLUSTERS, at_ms)
+        clusters = await whole_states_at(self.replica.aggregates, CLUSTERS, at_ms)
         zones = World(at_ms, clusters, {}).zones
         channels = [
             channel_message(stream, each, zone=zones.get(each.cluster, "")) for each in _in_order(stream) if each.live
@@ -79,8 +72,10 @@ class PastRequests:
         cluster = (await self.replica.aggregates.past(CLUSTERS, name, at_ms)).state
         if not cluster.exists:
             raise _unknown("cluster", name)
-        streams: dict[str, Stream] = await self._all(STREAMS, at_ms)
-        clusters: dict[str, Cluster] = await self._all(CLUSTERS, at_ms) if cluster.decommissioning else {name: cluster}
+        streams = await whole_states_at(self.replica.aggregates, STREAMS, at_ms)
+        clusters = {name: cluster}
+        if cluster.decommissioning:
+            clusters = await whole_states_at(self.replica.aggregates, CLUSTERS, at_ms)
         channels = [
             channel_message(stream, each, zone=cluster.spec.zone)
             for stream in streams.values()
@@ -89,12 +84,6 @@ class PastRequests:
         ]
         message = cluster_message(cluster, World(at_ms, clusters, streams))
         return api.DescribePastResponse(cluster=message, channels=channels)
-
-    async def _all(self, kind: Kind[S, C, E], at_ms: int) -> dict[str, S]:
-        """Every history of a kind, those of deleted objects included."""
-        aggregates = self.replica.aggregates
-        ids = [history.id for history in aggregates.histories(kind.name)]
-        return {id: (await aggregates.past(kind, id, at_ms)).state for id in ids}
 
 
 def _in_order(stream: Stream) -> Sequence[Channel]:

@@ -1,6 +1,7 @@
 """The contract of histories: append, conflict, fence, bounds, snapshots, contiguity, unknown outcomes."""
 
 import asyncio
+from dataclasses import replace
 
 import pytest
 
@@ -35,6 +36,35 @@ async def appends_are_numbered_and_read_back(harness: EventStoreHarness) -> None
     assert (first.sequence, second.sequence, loaded.sequence, loaded.first) == (2, 4, 4, 1)
     assert list(loaded.events) == [b"one", b"two", b"", b"\x00\xff" * 100]
     assert leader.fence.revision < first.revision < second.revision <= loaded.revision
+
+
+@contract
+async def many_histories_are_read_as_one_by_one(harness: EventStoreHarness) -> None:
+    store = await harness.open()
+    leader, _ = await lead(harness, store)
+    histories = [HistoryId("registry", "stream", f"s-{number:03d}") for number in range(40)]
+    for number, history in enumerate(histories[:20]):
+        for sequence in range(number % 7):  # none, some, and more than a store reads of one at first
+            await store.append(history, [f"{number}.{sequence}".encode()] * 2, 2 * sequence, leader.fence)
+    await store.save_snapshot(histories[6], Snapshot(4, b"state" * 1_000), leader.fence)
+    alone = [await store.load(each) for each in histories]
+    together = await (await harness.open()).load_many(histories)
+    assert [replace(each, revision=0) for each in together] == [replace(each, revision=0) for each in alone]
+    assert together[6].snapshot == Snapshot(4, b"state" * 1_000)
+    assert list(await store.heads(histories)) == [each.sequence for each in alone]
+    assert not await store.load_many([]) and not await store.heads([])
+
+
+@contract
+async def heads_of_very_many_histories_are_those_of_now(harness: EventStoreHarness) -> None:
+    reading, writing = await harness.open(), await harness.open()
+    leader, _ = await lead(harness, writing)
+    histories = [HistoryId("registry", "stream", f"s-{number:03d}") for number in range(250)]
+    assert not any(await reading.heads(histories))
+    for history in (histories[0], histories[120], histories[249]):
+        await writing.append(history, [b"one"], 0, leader.fence)
+        assert (await reading.heads(histories))[histories.index(history)] == 1
+    assert sum(await reading.heads(histories)) == 3
 
 
 @contract

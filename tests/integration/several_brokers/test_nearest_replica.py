@@ -2,14 +2,11 @@
 
 import asyncio
 import os
-import socket
-import struct
 import time
 from collections import Counter
 from collections.abc import Callable
 from typing import Final
 
-import psutil
 import pytest
 
 import braid
@@ -19,6 +16,7 @@ from braid.kafka.cluster import AioKafka
 from braid.kernel.ports import Isolation, TopicPartition
 from devmesh.mesh import DevMesh
 from testbed.patience import Deadline, until
+from testbed.received_bytes import received
 from tests.integration.several_brokers.load import SHARE_MIN, laid_out
 from tests.integration.several_brokers.outages import away
 from tests.support.judging import judge
@@ -31,20 +29,6 @@ LEADER: Final = 1
 NEAR: Final = 3
 HELD_UP_SECONDS_MAX: Final = 4.0  # half of Kafka's own session
 READ_SECONDS_MAX: Final = 60.0
-_BYTES_RECEIVED: Final = 128  # where `struct tcp_info` of Linux has `tcpi_bytes_received`, 8 bytes
-
-
-def received(ports: dict[int, int]) -> Counter[int]:
-    """Bytes that open connections of this process got from each broker so far, by its number."""
-    found: Counter[int] = Counter()
-    for connection in psutil.Process().net_connections("tcp"):
-        if connection.status != psutil.CONN_ESTABLISHED:  # others may have no far end
-            continue
-        if (broker := ports.get(connection.raddr.port)) is not None:
-            with socket.socket(fileno=os.dup(connection.fd)) as end:
-                told = end.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 256)
-            found[broker] += struct.unpack_from("@Q", told, _BYTES_RECEIVED)[0]
-    return found
 
 
 async def filled(mesh: braid.Mesh, stream: str) -> str:
