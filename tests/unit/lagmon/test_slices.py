@@ -68,7 +68,7 @@ def test_rows_that_go_between_parts_are_in_none(monkeypatch: pytest.MonkeyPatch)
 
 
 def groups(count: int) -> MeshView:
-    """So many groups of one channel."""
+    """Registered groups of one channel."""
     subscriptions = {f"g{number}": GroupSubscription(frozenset({"logs"})) for number in range(count)}
     return MeshView(channels={STREAM.name: STREAM}, groups=subscriptions)
 
