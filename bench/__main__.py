@@ -44,6 +44,7 @@ BENCHMARKS: Final = (
     "audit",
     "identity",
     "pathways",
+    "console_scale",
 )
 
 

@@ -46,8 +46,10 @@ from braid.runtime.access.authorized import authorized
 from braid.runtime.archive.log import SERVICE, type_name
 from braid.runtime.archive.serving import gap_message
 from braid.runtime.audit.serving import EventSource, matches
+from braid.runtime.histories.aggregates import Aggregates
 from braid.runtime.histories.event_metadata import metadata_message
 from braid.runtime.histories.kinds import RecordedEvent
+from braid.runtime.histories.newest import newest_events
 from braid.runtime.read_many import ManyReads
 from braid.runtime.request_bounds import bounded
 from braid.runtime.service import Service
@@ -156,6 +158,10 @@ class _Events:
         if request.latest < 0:
             raise Invalid("the latest events are some or, with 0, all", field="latest")
         aggregates, within = await self._source(request.history)
+        if request.newest:
+            _check_newest(request)
+            if isinstance(aggregates, Aggregates):
+                return await self._newest(request, aggregates, within)
         start, sequence = _parse_token(request.page_token)
         page = ListEventsResponse(revision=aggregates.revision)
         weight = scanned = 0
@@ -182,6 +188,19 @@ class _Events:
                 page.next_page_token = f"{place}:{found.events[-1].sequence + 1}"
                 return page
         await self._add_notes(request, page, size, sequence if start == _NOTES_PLACE else 0)
+        return page
+
+    async def _newest(self, request: ListEventsRequest, aggregates: Aggregates, within: str) -> ListEventsResponse:
+        page = ListEventsResponse(revision=aggregates.revision)
+        found = await newest_events(aggregates, within, request.newest)
+        page.gaps.extend(map(gap_message, found.gaps))
+        weight = 0
+        for record in found.events:
+            weight += len(record.data)
+            if page.events and weight > EVENTS_PAGE_BYTES_MAX:
+                break
+            if matches(request.filter, record):
+                page.events.append(event_record(record))
         return page
 
     async def _source(self, history: str) -> tuple[EventSource, str]:
@@ -224,6 +243,14 @@ class _Events:
         async for record in source.watch_events(within, request.after_revision or source.revision):
             if matches(request.filter, record):
                 yield event_record(record)
+
+
+def _check_newest(request: ListEventsRequest) -> None:
+    """Raises `Invalid` where the newest events are too many, or asked for beside a moment."""
+    if not 0 < request.newest <= PAGE_SIZE_MAX:
+        raise Invalid(f"{request.newest} of the newest events", field="newest", remedy=f"ask for 1 to {PAGE_SIZE_MAX}")
+    if request.until_ms:
+        raise Invalid("the newest events are those of now", field="newest", remedy="ask for `latest` up to a moment")
 
 
 def _parse_token(token: str) -> tuple[str, int]:

@@ -22,6 +22,7 @@ from braid.kernel.limits.lagmon.sampling import (
     LAG_PROBE_AGAIN_SECONDS,
     LAG_STALE_SECONDS,
     LAG_STALL_SECONDS,
+    LAG_TABLE_FACTOR,
 )
 from braid.kernel.progress.cursors import live_cursor
 from braid.kernel.progress.fields import EnvelopeFields
@@ -237,3 +238,11 @@ def _guess(ends: LogEnds, oldest: int, now: Now, *, within: float) -> tuple[floa
     if guessed is not None and after is not None and by is not None and by - after <= within:
         return now.elapsed - guessed, Source.ESTIMATE, False
     return now.elapsed - by if by is not None else 0.0, Source.UNKNOWN, False
+
+
+def table_seconds(asked_seconds: float, took_seconds: float) -> float:
+    """Returns for how long a table of lag is good that took so long to compute.
+
+    A page of a long list would wait for a table of its own otherwise, and all time would go into tables.
+    """
+    return max(asked_seconds, took_seconds * LAG_TABLE_FACTOR)

@@ -20,10 +20,10 @@ from braid.rpc.directory import Directory
 from braid.rpc.grpc.transport import GrpcTransport
 from braid.rpc.mesh_client import ServiceClient
 from testbed.authority import Authority
+from testbed.chromium import chromium_binary
 from testbed.patience import in_time, until
 from testbed.ports import free_port
 from tests.integration.test_access import ANN, READY_SECONDS, ROOT, Processes
-from tests.support.console.chromium import chromium_binary
 from tests.support.openid_process import OpenIdProvider, openid_provider
 
 pytestmark = [pytest.mark.real, pytest.mark.untimed, pytest.mark.timeout(500)]

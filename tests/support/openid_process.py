@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Final
 
 from devmesh.toolchain.cache import cache_directory, resolving
+from testbed.node import node, npm
 from testbed.ports import free_port
-from tools import console_page
 
 _SOURCES: Final = Path(__file__).parent / "openid"
 _FILES: Final = (".npmrc", "package.json", "package-lock.json", "provider.mjs")
@@ -38,7 +38,7 @@ class OpenIdProvider:
 def openid_provider(directory: Path, console: str, token_seconds: int) -> Iterator[OpenIdProvider]:
     """Runs one whose client is a console; its access tokens are JWTs for the audience `braid`."""
     port, log = free_port(), directory / "provider.log"
-    command = [console_page.node(), "provider.mjs", str(port), console, str(token_seconds)]
+    command = [node(), "provider.mjs", str(port), console, str(token_seconds)]
     with log.open("w") as output, (directory / "provider.err").open("w") as errors:
         process = subprocess.Popen(command, cwd=_installed(), stdout=output, stderr=errors)
     try:
@@ -60,7 +60,7 @@ def _installed() -> Path:
                 whole.mkdir()
                 for each in _FILES:
                     shutil.copy(_SOURCES / each, whole)
-                command = [*console_page.npm(), "ci", "--ignore-scripts"]
+                command = [*npm(), "ci", "--ignore-scripts"]
                 path = f"{Path(command[0]).parent}{os.pathsep}{os.environ['PATH']}"
                 environment = os.environ | {"PATH": path}
                 subprocess.run(command, cwd=whole, env=environment, check=True, capture_output=True, timeout=_SECONDS)

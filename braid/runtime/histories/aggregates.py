@@ -8,8 +8,10 @@ reach subscribers. So a revision always means "everything up to here", for watch
 
 import asyncio
 import sys
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from bisect import bisect_right
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from itertools import islice
+from operator import attrgetter
 from typing import TypeVar, cast
 
 from braid.kernel.decider import Context
@@ -36,6 +38,7 @@ from braid.runtime.histories.kinds import (
     Reloaded,
     within,
 )
+from braid.runtime.histories.ordered import OrderedHistories
 from braid.runtime.histories.past import Listed, Past, PastReader, Verified
 from braid.runtime.telemetry import Metrics, logger
 
@@ -73,6 +76,7 @@ class Aggregates:
         )
         self._writer = asyncio.Lock()
         self._folds: dict[HistoryId, Fold] = {}
+        self._ordered = OrderedHistories()
         self._uncertain: set[HistoryId] = set()
         self._subscribers: list[Callable[[Change | Reloaded], None]] = []
         self._revision = 0
@@ -85,7 +89,7 @@ class Aggregates:
 
     @property
     def revision(self) -> int:
-        """The store's revision up to which every history of the service is included in this view."""
+        """The store's revision up to which this view includes every history of the service."""
         return self._revision
 
     @property
@@ -95,8 +99,7 @@ class Aggregates:
 
     @property
     def corrupt(self) -> CorruptHistory | None:
-        """The error of a history this replica cannot read, because of which it may not decide. It stays until the
-        process ends."""
+        """The error of a history that this replica cannot read, because of which it may not decide until it ends."""
         return self._corrupt
 
     def state(self, kind: Kind[S, C, E], id: str) -> S:
@@ -106,8 +109,13 @@ class Aggregates:
 
     def states(self, kind: Kind[S, C, E]) -> Mapping[str, S]:
         """The states of all histories of a kind by id, sorted by id."""
-        found = sorted(history for history in self._folds if history.kind == kind.name)
-        return {history.id: cast("S", self._folds[history].state) for history in found}
+        return {each.id: cast("S", self._folds[each].state) for each in self._ordered.of(self._folds, kind.name)}
+
+    def states_after(self, kind: Kind[S, C, E], id: str) -> Iterator[S]:
+        """Yields the states whose ids are greater, in their order: a page of very many costs what it holds."""
+        found = self._ordered.of(self._folds, kind.name)
+        later = islice(found, bisect_right(found, id, key=attrgetter("id")), None)
+        return (cast("S", self._folds[each].state) for each in later)
 
     def sequence(self, kind: Kind[S, C, E], id: str) -> int:
         """Sequence of a history's last event (etags are made of it); 0 if nothing was appended to it."""
@@ -124,19 +132,13 @@ class Aggregates:
 
     def subscribe(self, callback: Callable[[Change | Reloaded], None]) -> Callable[[], None]:
         """Registers a callback, called synchronously after every evolve, in order of revision, leading or following.
-
-        Returns:
-            A function that ends the subscription.
+        Returns a function that ends the subscription.
         """
         self._subscribers.append(callback)
         return lambda: self._subscribers.remove(callback)
 
     async def events(self, history: HistoryId, from_sequence: int = 1) -> Sequence[RecordedEvent]:
-        """Reads all of a history's events that are kept; their `revision` is 0 (not kept).
-
-        Raises:
-            CorruptHistory: an event does not decode.
-        """
+        """Reads all of a history's events that are kept; their `revision` is 0 (not kept). Raises `CorruptHistory`."""
         return (await self.listed(history, from_sequence, sys.maxsize)).events
 
     async def listed(self, history: HistoryId, first: int, most: int, *, until_ms: int = 0, latest: int = 0) -> Listed:
@@ -158,8 +160,7 @@ class Aggregates:
     async def watch_events(self, prefix: str, after_revision: int) -> AsyncIterator[RecordedEvent]:
         """Yields events under a prefix (see `histories`) appended after a revision, in order, without gaps, forever.
 
-        Raises:
-            Compacted: some of the requested events are gone: list, then watch again.
+        Raises `Compacted` where some of them are gone: list, then watch again.
         """
         async for batch in self._store.watch(self._service, after_revision):
             if not within(batch.history, prefix):

@@ -109,6 +109,11 @@ class PastReader:
         loads = await self._store.load_many(histories)
         return await asyncio.gather(*map(one, histories, loads))
 
+    def last_ms(self, history: HistoryId) -> int:
+        """When a history was appended to last, as this replica has it in memory; 0 where that is not known."""
+        fold = self._followed(history)
+        return 0 if fold is None else fold.time_ms
+
     async def unchanged(self, histories: Sequence[HistoryId], at_ms: int) -> dict[HistoryId, object]:
         """The states at a moment of those histories to which nothing was appended since, as they are in memory.
 

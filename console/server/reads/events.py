@@ -134,11 +134,13 @@ async def _read_service(reader: Reader, service: str, params: Params, latest: in
         refused=bool(params.get("refused")),
     )
     history = AUDIT if params.get("refused") else params.get("history", "")
+    until_ms, all_kept = _until(params), bool(wanted.since_ms or wanted.actor)
     request = ListEventsRequest(
         history=history,
-        until_ms=_until(params),
-        latest=0 if wanted.since_ms or wanted.actor else latest,
+        until_ms=until_ms,
+        latest=0 if all_kept else latest,
         filter=wanted,
+        newest=0 if all_kept or until_ms else latest + 1,  # one more, to know that there are more
     )
 
     def items(page: ListEventsResponse) -> list[EventRecord]:

@@ -1,6 +1,7 @@
 """Answers about groups, members and leases from the folded histories, on any replica. Changes nothing."""
 
 from collections.abc import Callable, Iterable, Sequence
+from itertools import islice
 from typing import TypeVar, cast
 
 from braid.api.assigner.v1 import assigner_service_pb2 as api
@@ -28,6 +29,7 @@ from services.assigner.model import group_channels, progress_findings, progress_
 from services.assigner.model.events import Event
 from services.assigner.model.group import (
     DEAD_LETTER_LANE,
+    Channel,
     Group,
     Lease,
     LeaseState,
@@ -67,6 +69,7 @@ class Reads:
         self._usage = usage
         self._connected = connected
         self._idle_expiry_ms = idle_expiry_ms
+        self._messages: dict[str, tuple[Group, group_pb2.Group]] = {}  # as they were last described: few change
 
     async def get_group(self, request: api.GetGroupRequest, caller: Caller) -> group_pb2.Group:
         """Returns one group. Raises `NotFound`."""
@@ -79,10 +82,14 @@ class Reads:
         """
         if request.stream or request.lane:
             self._replica.require_leader()
-        found = [group for group in self._groups("") if consumes(group, request.stream, request.lane)]
-        groups, token = _page(found, lambda group: group.name, request.page_size, request.page_token)
+        after = self._replica.aggregates.states_after(GROUPS, request.page_token)
+        wanted = (each for each in after if each.spec is not None and consumes(each, request.stream, request.lane))
+        size = _page_size(request.page_size)
+        groups = list(islice(wanted, size + 1))
         return api.ListGroupsResponse(
-            groups=map(self._described, groups), next_page_token=token, revision=self._replica.aggregates.revision
+            groups=map(self._described, groups[:size]),
+            next_page_token=groups[size - 1].name if len(groups) > size else "",
+            revision=self._replica.aggregates.revision,
         )
 
     async def list_members(self, request: api.ListMembersRequest, caller: Caller) -> api.ListMembersResponse:
@@ -143,10 +150,15 @@ class Reads:
 
     def _described(self, state: Group) -> group_pb2.Group:
         """Returns a group, with how long it will be waited for as this replica knows."""
-        message = group_message(state)
-        if idle_wait.waiting(state):
-            message.status.idle_left_ms = measured(self._replica, state, self._idle_expiry_ms).left_ms
-            message.status.idle_held = self._replica.waits.stopped
+        known = self._messages.get(state.name)
+        if known is None or known[0] is not state:
+            known = self._messages[state.name] = (state, group_message(state))
+        if not idle_wait.waiting(state):
+            return known[1]
+        message = group_pb2.Group()
+        message.CopyFrom(known[1])
+        message.status.idle_left_ms = measured(self._replica, state, self._idle_expiry_ms).left_ms
+        message.status.idle_held = self._replica.waits.stopped
         return message
 
     def _group(self, name: str) -> Group:
@@ -219,15 +231,15 @@ def _member_message(
 
 def group_message(state: Group) -> group_pb2.Group:
     """Builds the message of a registered group."""
-    leases = _leases(state)
+    leases, free = _counted(state)
     return group_pb2.Group(
         name=state.name,
         tenant=state.tenant,
         spec=spec_message(registered_spec(state)),
         status=group_pb2.GroupStatus(
             members=len(state.members),
-            leases=len(leases),
-            free_leases=sum(not lease.holder for _, lease in leases),
+            leases=leases,
+            free_leases=free,
             idle_since_ms=state.idle_since_ms,
             idle_expired=state.idle_expired,
             registry_revision=state.registry_revision,
@@ -304,14 +316,34 @@ def _drain_state(group: Group, member: Member) -> rules_pb2.DrainState.ValueType
     return rules_pb2.DRAIN_STATE_DRAINED if drain.drained_at_ms else rules_pb2.DRAIN_STATE_DRAINING
 
 
-def _leases(group: Group) -> list[tuple[str, Lease]]:
-    """Returns all leases that are held or wanted."""
+def _counted(group: Group) -> tuple[int, int]:
+    """Counts what `_leases` returns, and those that nobody holds, without making a name for each."""
+    sizes = {name: channel.partitions for name, channel in _wanted(group)}
+    leases = free = sum(sizes.values())
+    for name, lease in group.leases.items():
+        if lease.holder and partition_of(name) < sizes.get(channel_of(name), 0):
+            free -= 1
+        elif lease.holder:
+            leases += 1
+    return leases, free
+
+
+def _wanted(group: Group) -> list[tuple[str, Channel]]:
+    """Returns the channels whose partitions the group is to hold."""
     waiting = group_channels.held_back(group.channels)
-    wanted = {
-        lease_name(channel.id, partition): _NEVER
+    return [
+        (name, channel)
         for name, channel in group.channels.items()
         if channel.consumable and not channel.closed and group.spec is not None and group.spec.wants(channel.id)
         if name not in waiting
+    ]
+
+
+def _leases(group: Group) -> list[tuple[str, Lease]]:
+    """Returns all leases that are held or wanted."""
+    wanted = {
+        lease_name(channel.id, partition): _NEVER
+        for _, channel in _wanted(group)
         for partition in range(channel.partitions)
     }
     held = {name: lease for name, lease in group.leases.items() if lease.holder or name in wanted}
@@ -343,8 +375,13 @@ def _lease_key(item: tuple[Group, str, Lease]) -> str:
 
 def _page(items: Iterable[T], key: Callable[[T], str], size: int, token: str) -> tuple[list[T], str]:
     """Returns the items after the token, and the next page's token; '' at the end."""
-    if size < 0:
-        raise Invalid(f"a page of {size} items", field="page_size", remedy="use 0 for the default")
-    size = min(size or PAGE_SIZE_DEFAULT, PAGE_SIZE_MAX)
+    size = _page_size(size)
     left = sorted((item for item in items if key(item) > token), key=key)
     return left[:size], key(left[size - 1]) if len(left) > size else ""
+
+
+def _page_size(asked: int) -> int:
+    """Returns how many items a page has. Raises `Invalid`."""
+    if asked < 0:
+        raise Invalid(f"a page of {asked} items", field="page_size", remedy="use 0 for the default")
+    return min(asked or PAGE_SIZE_DEFAULT, PAGE_SIZE_MAX)

@@ -16,13 +16,18 @@ from services.lagmon.columns.checkpoint import Checkpoint, DamagedCheckpoint, re
 from services.lagmon.kept.files import Files
 
 
+def checkpoint_file(cluster: str) -> str:
+    """Names the file of a cluster's checkpoint."""
+    return f"offsets-{hashlib.sha256(cluster.encode()).hexdigest()[:16]}"
+
+
 class Checkpoints:
     """The checkpoint file of one cluster. What goes wrong with it is logged, and costs only a longer start."""
 
     def __init__(self, host: Host, files: Files, cluster: str, log: BoundLogger) -> None:
         self._host = host
         self._files = files
-        self._name = f"offsets-{hashlib.sha256(cluster.encode()).hexdigest()[:16]}"
+        self._name = checkpoint_file(cluster)
         self._log = log
         self._saving = False
 

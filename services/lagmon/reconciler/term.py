@@ -25,7 +25,7 @@ from services.lagmon.exchange.requests import OwnReading, OwnReadings
 from services.lagmon.kept.files import Files
 from services.lagmon.model.mesh_view import ClusterPlace
 from services.lagmon.peers import Peers
-from services.lagmon.policy import Now
+from services.lagmon.policy import Now, table_seconds
 from services.lagmon.reconciler.checkpoints import Checkpoints
 from services.lagmon.reconciler.ends import EndWatch
 from services.lagmon.reconciler.tail import OffsetTail
@@ -78,6 +78,7 @@ class Clusters:
         self._table: Table | None = None
         self._computing = asyncio.Lock()
         self._news = asyncio.Event()  # of groups and channels, or of a cluster that is followed
+        self._took_seconds = 0.0  # to compute the table
 
     async def run(self) -> None:
         """Follows until cancelled."""
@@ -92,12 +93,18 @@ class Clusters:
                 self._leave(name, "this replica stops")
 
     async def table(self, age_seconds: float = LAG_TABLE_SECONDS) -> Table:
-        """Returns the present lag, at most so old, computed in slices so that other tasks get their turn."""
+        """Returns the present lag, at most so old, computed in slices so that other tasks get their turn.
+
+        Where computing it takes long, it is older: see `table_seconds`.
+        """
         clock = self._replica.host.clock
         async with self._computing:
             known = self._table
-            if known is None or clock.elapsed() - known.now.elapsed >= age_seconds:
+            good = table_seconds(age_seconds, self._took_seconds)
+            if known is None or clock.elapsed() - known.now.elapsed >= good:
+                begun = clock.elapsed()
                 known = self._table = await self._compute()
+                self._took_seconds = clock.elapsed() - begun
             return known
 
     def look(self, table: Table) -> Look:

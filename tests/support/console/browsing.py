@@ -7,7 +7,7 @@ from typing import Final, Literal
 
 from playwright.sync_api import Browser, Page, sync_playwright
 
-from tests.support.console.chromium import chromium_binary
+from testbed.chromium import chromium_binary
 from tests.support.console.recorded import RecordedServer
 from tools import console_page
 

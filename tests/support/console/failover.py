@@ -19,10 +19,10 @@ import braid
 from braid.api.registry.v1.registry_service_pb2 import CreateStreamRequest, GetStreamRequest
 from braid.api.registry.v1.stream_pb2 import CHANNEL_STATE_ACTIVE, Channel, LaneSpec, Stream, StreamSpec
 from devmesh.mesh import DevMesh
+from testbed.chromium import chromium_binary
 from testbed.mesh import running_mesh
 from testbed.patience import until
 from tests.support.console.browsing import SIZES
-from tests.support.console.chromium import chromium_binary
 
 LANES: Final = {"live": 4, "bulk": 2}
 SEEN_SECONDS: Final = 120.0

@@ -28,6 +28,7 @@ from services.lagmon.policy import (
     is_stale,
     live_seconds,
     read_lag,
+    table_seconds,
     wants_probe,
 )
 
@@ -308,3 +309,10 @@ def test_staleness_begins_after_its_bound() -> None:
     assert not is_stale(ends, Now(50.0 + LAG_STALE_SECONDS, 0))
     assert is_stale(ends, Now(50.1 + LAG_STALE_SECONDS, 0))
     assert is_stale(LogEnds(), NOW)
+
+
+def test_a_table_that_takes_long_to_compute_is_good_for_longer() -> None:
+    assert table_seconds(0.1, 0.0) == 0.1
+    assert table_seconds(0.1, 0.04) == 0.1
+    assert table_seconds(0.1, 1.5) == 3.0, "at most a third of all time goes into tables"
+    assert table_seconds(5.0, 1.5) == 5.0

@@ -1,18 +1,27 @@
 """Whole replicas in one process on virtual time: elections, redirects, deaths, restores, and how they end."""
 
 import asyncio
+from unittest.mock import patch
 
 import pytest
 from google.protobuf.wrappers_pb2 import Int64Value, StringValue
 
 from braid.api.mesh.v1.endpoint_pb2 import PLAINTEXT_STORE, ListEndpointsRequest, ListEndpointsResponse
-from braid.api.mesh.v1.event_pb2 import EventRecord, ListEventsRequest, ListEventsResponse, WatchEventsRequest
+from braid.api.mesh.v1.event_pb2 import (
+    EventFilter,
+    EventRecord,
+    ListEventsRequest,
+    ListEventsResponse,
+    WatchEventsRequest,
+)
 from braid.kernel.decider import Context
-from braid.kernel.errors import CorruptHistory, NotLeader, Unavailable
+from braid.kernel.errors import CorruptHistory, Invalid, NotLeader, Unavailable
 from braid.kernel.ids import split_epoch
+from braid.kernel.limits.names import PAGE_SIZE_MAX
 from braid.kernel.ports import CallOptions, HistoryId
 from braid.rpc.memory.transport import MemoryTransport
 from braid.rpc.methods import method_path
+from braid.runtime import rpc_service
 from braid.runtime.replica import Replica
 from tests.support.counters import COUNTERS, Added, CounterService
 from tests.support.virtual_time import running_loop
@@ -104,6 +113,34 @@ def test_a_replica_reports_nothing_of_histories_it_has_not_read() -> None:
         world.stores["registry-2"].reconnect()
         await late.ready()
         assert [each.sequence for each in (await channel.unary(*events, CallOptions(1.0))).events] == [1]
+
+    run(scenario())
+
+
+def test_the_newest_events_are_one_page_within_bounds() -> None:
+    async def scenario() -> None:
+        world = World()
+        await world.start("registry-0")
+        await world.leader()
+        for _ in range(5):
+            await world.add(1)
+        channel = MemoryTransport(world.network, "client").channel("r0:1")
+
+        async def ask(request: ListEventsRequest) -> ListEventsResponse:
+            path = method_path("registry", "ListEvents")
+            return await channel.unary(path, request, ListEventsResponse, CallOptions(1.0))
+
+        found = await ask(ListEventsRequest(newest=3, filter=EventFilter()))
+        assert [each.sequence for each in found.events] == [5, 4, 3] and not found.next_page_token
+        assert not (await ask(ListEventsRequest(newest=3, filter=EventFilter(actor="nobody")))).events
+        for wrong in (-1, PAGE_SIZE_MAX + 1):
+            with pytest.raises(Invalid) as refused:
+                await ask(ListEventsRequest(newest=wrong))
+            assert refused.value.field == "newest" and refused.value.remedy
+        with pytest.raises(Invalid, match="those of now"):
+            await ask(ListEventsRequest(newest=1, until_ms=1))
+        with patch.object(rpc_service, "EVENTS_PAGE_BYTES_MAX", 1):
+            assert [each.sequence for each in (await ask(ListEventsRequest(newest=3))).events] == [5]
 
     run(scenario())
 

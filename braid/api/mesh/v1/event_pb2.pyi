@@ -115,6 +115,7 @@ class ListEventsRequest(_message.Message):
     UNTIL_MS_FIELD_NUMBER: _builtins.int
     LATEST_FIELD_NUMBER: _builtins.int
     FILTER_FIELD_NUMBER: _builtins.int
+    NEWEST_FIELD_NUMBER: _builtins.int
     history: _builtins.str
     """`<kind>/<id>`, `<kind>`, or empty for the whole service. `audit` is the records of calls of all replicas of all
     services, `audit/<kind>` and `audit/<kind>/<id>` some of them; every service knows them.
@@ -125,6 +126,11 @@ class ListEventsRequest(_message.Message):
     """Only events up to the last one, in a history's order, that is not later than this; 0 for all."""
     latest: _builtins.int
     """Only so many of each history, the newest of those; 0 for all. Older releases list all."""
+    newest: _builtins.int
+    """Only so many of all histories together, the newest by the times of histories' last events, newest first, in one
+    page that may end earlier where it is full; at most 1,000, 0 for all. Not with `until_ms`. It leaves out notes
+    about archives, and records of calls list all. Older releases list all.
+    """
     @_builtins.property
     def filter(self) -> Global___EventFilter:
         """Only events that match; `latest` counts before that. Older releases list all."""
@@ -138,10 +144,11 @@ class ListEventsRequest(_message.Message):
         until_ms: _builtins.int = ...,
         latest: _builtins.int = ...,
         filter: Global___EventFilter | None = ...,
+        newest: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["filter", b"filter"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["filter", b"filter", "history", b"history", "latest", b"latest", "page_size", b"page_size", "page_token", b"page_token", "until_ms", b"until_ms"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["filter", b"filter", "history", b"history", "latest", b"latest", "newest", b"newest", "page_size", b"page_size", "page_token", b"page_token", "until_ms", b"until_ms"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

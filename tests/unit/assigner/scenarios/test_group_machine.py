@@ -11,6 +11,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from braid.kernel.decider import Context
 from braid.kernel.errors import BraidError
 from braid.kernel.ids import make_epoch
+from braid.kernel.limits.names import PAGE_SIZE_MAX
 from services.assigner.codec.events import GroupCodec
 from services.assigner.domain.decide import GroupDecider
 from services.assigner.model.channels import (
@@ -38,6 +39,7 @@ from services.assigner.model.events import (
     LeasesReleased,
 )
 from services.assigner.model.group import GroupSpec
+from services.assigner.servicer.reads import group_message, leases_page
 from tests.unit.assigner.groups import (
     SPEC,
     History,
@@ -148,6 +150,13 @@ class GroupMachine(RuleBasedStateMachine):
         state = self.history.state
         assert all(not x.holder or x.holder in state.members for x in state.leases.values())
         assert (state.idle_since_ms == 0) == (bool(state.members) or state.spec is None)
+
+    @invariant()
+    def leases_are_counted_as_they_are_listed(self) -> None:
+        if self.history.state.spec is not None:
+            listed, _ = leases_page(self.history.state, PAGE_SIZE_MAX, "")
+            status = group_message(self.history.state).status
+            assert (status.leases, status.free_leases) == (len(listed), sum(not each.member for each in listed))
 
     def teardown(self) -> None:
         """fold(all) = fold(tail, snapshot) = live state, at a prefix in the middle."""

@@ -1,11 +1,11 @@
-"""A Chromium for tests of the console: the machine's own, or else one that a package of npm carries."""
+"""A Chromium for tests and benchmarks of the console: the machine's own, or else one that a package of npm carries."""
 
 import shutil
 import subprocess
 from typing import Final
 
 from devmesh.toolchain.cache import cache_directory, resolving
-from tools import console_page
+from testbed.node import node, npm
 
 _NAMES: Final = ("chromium", "chromium-browser", "google-chrome-stable", "google-chrome")
 _PACKAGE: Final = "@sparticuz/chromium@141.0.0"
@@ -27,7 +27,7 @@ def obtained_chromium() -> str:
             if not kept.is_dir():
                 (work / "package").mkdir()
                 command = [
-                    *console_page.npm(),
+                    *npm(),
                     "install",
                     "--no-audit",
                     "--no-fund",
@@ -39,6 +39,6 @@ def obtained_chromium() -> str:
                 (work / "package").rename(kept)
     script = "import('@sparticuz/chromium').then(async (it) => console.log(await it.default.executablePath()))"
     answer = subprocess.run(
-        [console_page.node(), "-e", script], cwd=kept, check=True, capture_output=True, text=True, timeout=_SECONDS
+        [node(), "-e", script], cwd=kept, check=True, capture_output=True, text=True, timeout=_SECONDS
     )
     return answer.stdout.strip()

@@ -1,0 +1,86 @@
+"""The newest events of many histories: those that all events in order would end with, from few reads."""
+
+from collections.abc import Sequence
+from random import Random
+
+import pytest
+
+from braid.kernel.limits.runtime import LOADS_AT_ONCE
+from braid.kernel.ports import HistoryId, Loaded
+from braid.runtime.histories.kinds import RecordedEvent
+from braid.runtime.histories.newest import newest_events
+from tests.support.counters import COUNTERS, Add
+from tests.support.virtual_time import run_virtual
+from tests.unit.runtime.histories.seats import Seat
+
+
+async def grow(seat: Seat, name: str, steps: int = 1) -> None:
+    """Appends events to a counter, and lets some time pass."""
+    await seat.lead_again()
+    await seat.aggregates.execute(COUNTERS, name, Add(1, steps), actor="tester", request_id="")
+    await seat.host.clock.sleep(0.003)
+
+
+async def every_event(seat: Seat) -> Sequence[RecordedEvent]:
+    """All events, newest first, read from each history by itself."""
+    found = [each for history in seat.aggregates.histories() for each in await seat.aggregates.events(history)]
+    return sorted(found, key=lambda each: (-each.context.now_ms, each.history, -each.sequence))
+
+
+def counted(seat: Seat) -> list[HistoryId]:
+    """The histories that are loaded from now on."""
+    found: list[HistoryId] = []
+    inner = seat.store.load
+
+    async def load(history: HistoryId) -> Loaded:
+        found.append(history)
+        return await inner(history)
+
+    seat.store.load = load  # type: ignore[method-assign]
+    return found
+
+
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("most", [1, 7, 40, 1_000])
+def test_they_are_what_all_events_end_with(seed: int, most: int) -> None:
+    async def scenario() -> None:
+        dice, seat = Random(seed), await (await Seat("a").follow()).lead()
+        for _ in range(150):
+            await grow(seat, f"c-{min(dice.randrange(60), dice.randrange(60)):02d}", dice.choice((1, 1, 1, 5)))
+        expected = await every_event(seat)
+        loaded = counted(seat)
+        found = await newest_events(seat.aggregates, "", most)
+        assert [(each.history, each.sequence) for each in found.events] == [
+            (each.history, each.sequence) for each in expected[:most]
+        ]
+        assert not found.gaps and len(loaded) == len(set(loaded)) <= most
+
+    run_virtual(scenario())
+
+
+def test_few_histories_are_read_of_many() -> None:
+    async def scenario() -> None:
+        seat = await (await Seat("a").follow()).lead()
+        for number in range(200):
+            await grow(seat, f"c-{number:03d}", 3)
+        loaded = counted(seat)
+        found = await newest_events(seat.aggregates, "counter", 20)
+        assert [each.history.id for each in found.events[:4]] == ["c-199", "c-199", "c-199", "c-198"]
+        assert len(loaded) == LOADS_AT_ONCE
+        assert (await newest_events(seat.aggregates, "counter/c-000", 20)).events[0].history.id == "c-000"
+
+    run_virtual(scenario())
+
+
+def test_a_history_that_ended_nobody_knows_when_is_read_first() -> None:
+    async def scenario() -> None:
+        seat = await (await Seat("a").follow()).lead()
+        for number in range(40):
+            await grow(seat, f"c-{number:03d}")
+        hidden = HistoryId("registry", "counter", "c-039")
+        known = seat.aggregates.pasts.last_ms
+        seat.aggregates.pasts.last_ms = lambda history: 0 if history == hidden else known(history)  # type: ignore[method-assign]
+        found = await newest_events(seat.aggregates, "", 2)
+        assert [each.history.id for each in found.events] == ["c-039", "c-038"]
+
+    run_virtual(scenario())
