@@ -115,7 +115,7 @@ function Grid<R extends Row>({ name, rows, columns, sorting, sortBy, greyed, sta
         <Widths columns={columns} />
         <Head columns={columns} sorting={sorting} sortBy={sortBy} />
         <tbody>
-          <Spacer pixels={above} columns={columns.length} />
+          <Spacer pixels={above} />
           {seen.map((row, place) => (
             <tr key={row.key} aria-rowindex={first + place + 2} className={greyed?.(row) ? "stale" : ""}>
               {columns.map((column) => (
@@ -125,7 +125,7 @@ function Grid<R extends Row>({ name, rows, columns, sorting, sortBy, greyed, sta
               ))}
             </tr>
           ))}
-          <Spacer pixels={below} columns={columns.length} />
+          <Spacer pixels={below} />
         </tbody>
       </table>
       {whole && rows.length > seen.length ? <p className="note">{count(rows.length - seen.length)} more rows: export the table.</p> : null}
@@ -173,11 +173,12 @@ function Head<R>({ columns, sorting, sortBy }: { columns: readonly Column<R>[]; 
   );
 }
 
-function Spacer({ pixels, columns }: { pixels: number; columns: number }): ReactElement | null {
+/** One cell: one that spans columns would bring those back that a narrow screen leaves out. */
+function Spacer({ pixels }: { pixels: number }): ReactElement | null {
   if (pixels <= 0) return null;
   return (
     <tr aria-hidden="true" className="spacer">
-      <td colSpan={columns} style={{ height: pixels }} />
+      <td style={{ height: pixels }} />
     </tr>
   );
 }
