@@ -1,4 +1,4 @@
-"""Histories of several replicas are put together alike, whoever does it."""
+"""Histories of several replicas are put together alike by each of them."""
 
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,4 +1,4 @@
-"""One answer from several replicas that keep lag, of which some keep less, or do not answer."""
+"""Lag over time that several replicas keep is put together to one answer, though some keep less or are silent."""
 
 from collections.abc import Mapping
 
@@ -56,7 +56,7 @@ def answer(peers: Mapping[str, KeepsLag], **request: object) -> api.ListLagHisto
     return run_virtual(run())
 
 
-def test_rows_are_as_long_as_those_of_the_replica_with_the_longest() -> None:
+def test_rows_are_as_long_as_the_longest_of_any_replica() -> None:
     peers = {"lagmon-1": Other(LONG_MS), "lagmon-2": Other(STEP_MS)}
     found = answer(peers)
     assert found.step_ms == LONG_MS
@@ -66,7 +66,7 @@ def test_rows_are_as_long_as_those_of_the_replica_with_the_longest() -> None:
     assert found.kept_since_ms == SINCE_MS
 
 
-def test_replicas_are_asked_for_one_range_and_for_what_they_keep_alone() -> None:
+def test_replicas_are_asked_for_one_range_of_their_own_rows() -> None:
     peers = {"lagmon-1": Other(STEP_MS), "lagmon-2": Other(STEP_MS, answers=False)}
     found = answer(peers, step_ms=STEP_MS)
     (first,), (second,) = peers["lagmon-1"].asked, peers["lagmon-2"].asked
