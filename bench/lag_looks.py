@@ -129,37 +129,47 @@ def all_behind(table: Sequence[LagColumns]) -> list[LagColumns]:
     return found
 
 
+class Contest:
+    """Looks at one mesh, in columns and row by row."""
+
+    def __init__(self, groups: int) -> None:
+        self.mesh = Mesh(groups)
+        before = psutil.Process().memory_info().rss
+        self.watched = Watched(self.mesh)
+        self.first = self.watched.look()
+        self.memory = psutil.Process().memory_info().rss - before
+        gc.collect()
+        gc.freeze()  # a look through all objects of the mesh is no part of a slice
+
+    def contestants(self) -> dict[str, Contestant]:
+        """Returns who plays, by name."""
+
+        async def braid() -> int:
+            self.watched.look()
+            return self.mesh.size
+
+        async def peer() -> int:
+            return self.watched.sum_plainly()
+
+        return {PEER: peer, AGAIN: peer, "braid": braid}
+
+
 async def contest(how: Asked) -> Table:
     """Plays the rounds, then everything at once, pages and a restart."""
-    mesh = Mesh(how.units)
-    process = psutil.Process()
-    memory = process.memory_info().rss
-    watched = Watched(mesh)
-    first = watched.look()
-    gc.collect()
-    gc.freeze()  # a look through all objects of the mesh is no part of a slice
-
-    async def braid() -> int:
-        watched.look()
-        return mesh.size
-
-    async def peer() -> int:
-        return watched.sum_plainly()
-
-    contestants: dict[str, Contestant] = {PEER: peer, AGAIN: peer, "braid": braid}
-    found = rows(await play(contestants, how.rounds), PEER, "cpu")
+    looks = Contest(how.units)
+    mesh, watched = looks.mesh, looks.watched
+    found = rows(await play(looks.contestants(), how.rounds), PEER, "cpu")
     usual = [watched.look() for _ in range(LOOKS)]
     samples = [watched.sample() for _ in range(LOOKS)]
-    memory = process.memory_info().rss - memory
     outage = all_behind(watched.table)
     fired = [watched.look(outage) for _ in range(LOOKS)]
     facts = {
         "work": f"{mesh.size:,} rows of {how.units:,} groups with {PARTITIONS} partitions, all with targets; one core",
-        "the first look": said([first]),
+        "the first look": said([looks.first]),
         "a look": said(usual),
         "a look while all groups are behind": said(fired),
         "a sample of kept lag": said(samples),
-        "memory beside the mesh's": f"{memory / 1e6:.0f} MB",
+        "memory beside the mesh's": f"{looks.memory / 1e6:.0f} MB",
         **{f"ListLag, a page of {PAGE_SIZE_MAX} {name}": took for name, took in pages(watched.table).items()},
         "restart": restart(mesh),
     }

@@ -166,21 +166,32 @@ class Mesh:
         return f"braid.{topic:05d}.live.1"
 
 
+class Contest:
+    """Seconds of one mesh, in columns and row by row."""
+
+    def __init__(self, groups: int) -> None:
+        self.mesh = Mesh(groups)
+
+    def contestants(self) -> dict[str, Contestant]:
+        """Returns who plays, by name."""
+
+        async def braid() -> int:
+            return sum(map(len, self.mesh.refresh()))
+
+        async def peer() -> int:
+            return self.mesh.row_by_row()
+
+        return {PEER: peer, AGAIN: peer, "braid": braid}
+
+
 async def contest(how: Asked) -> Table:
     """Plays the rounds, then asks for pages."""
     process = psutil.Process()
     before = process.memory_info().rss
-    mesh = Mesh(how.units)
+    contestants = Contest(how.units)
+    mesh = contestants.mesh
     memory = process.memory_info().rss - before
-
-    async def braid() -> int:
-        return sum(map(len, mesh.refresh()))
-
-    async def peer() -> int:
-        return mesh.row_by_row()
-
-    contestants: dict[str, Contestant] = {PEER: peer, AGAIN: peer, "braid": braid}
-    found = rows(await play(contestants, how.rounds), PEER, "cpu")
+    found = rows(await play(contestants.contestants(), how.rounds), PEER, "cpu")
     table = mesh.refresh()
     facts = {
         "work": f"{mesh.size:,} rows of {how.units:,} groups with {PARTITIONS} partitions on {CLUSTERS} clusters, "
