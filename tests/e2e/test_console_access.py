@@ -14,7 +14,8 @@ pytestmark = pytest.mark.real
 # One look for each page and state: all four come about over them.
 _PLACES: Final = [*PAGES, *STATES]
 _SLICE: Final = [(name, *LOOKS[place % len(LOOKS)]) for place, name in enumerate(_PLACES)]
-_SPARE_TABS: Final = 3
+# Rows of a long table come into the document as the keyboard comes to them.
+_TABS_MAX: Final = 600
 # Of what is seen, how far it was moved while nobody did anything: beyond a tenth, people press what they did not mean.
 _SHIFT_MAX: Final = 0.1
 _SHIFTS: Final = """() => {
@@ -96,11 +97,13 @@ def _unreached(page: Page) -> list[str]:
     """Returns controls that Tab does not come to, going once around the page or the open dialog."""
     controls: list[str] = page.evaluate(_MARK)
     assert controls
-    reached = {page.evaluate(_REACHED)}
-    for _ in range(len(controls) + _SPARE_TABS):
+    left = {str(place): text for place, text in enumerate(controls)}
+    for _ in range(_TABS_MAX):
+        left.pop(page.evaluate(_REACHED), None)
+        if not left:
+            break
         page.keyboard.press("Tab")
-        reached.add(page.evaluate(_REACHED))
-    return [text for place, text in enumerate(controls) if str(place) not in reached]
+    return [*left.values()]
 
 
 def _walk(chromium: Browser, server: RecordedServer, names: list[str]) -> None:
