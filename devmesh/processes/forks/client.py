@@ -64,8 +64,10 @@ class ForkClient:
             pid = receive_pid(self._wire)
             if pid == 0:
                 return None
+            child = ForkedChild(pid, request.command)
+            child.poll()  # raises where the kernel gave it to another process: then it must not begin
             os.write(leaving, LEAVE)
-            return ForkedChild(pid, request.command)
+            return child
         finally:
             adopt_orphans(False)
             close_all(leave, leaving)

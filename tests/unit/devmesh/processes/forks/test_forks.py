@@ -62,7 +62,10 @@ def forks() -> Iterator[ExitStack]:
         yield stack
 
 
-def test_a_fork_finds_around_itself_what_a_program_finds(forks: ExitStack, tmp_path: Path) -> None:
+def test_a_fork_finds_around_itself_what_a_program_finds(
+    forks: ExitStack, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
     (tmp_path / "forked").mkdir()
     (tmp_path / "plain").mkdir()
     forked = Started(tmp_path / "forked", "0")
