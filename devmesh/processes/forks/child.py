@@ -55,10 +55,16 @@ class ForkedChild:
         """Its exit code, negative for a signal; None while it runs."""
         with self._lock:
             if self.returncode is None:
-                pid, status = os.waitpid(self.pid, os.WNOHANG)
-                if pid:
-                    self.returncode = os.waitstatus_to_exitcode(status)
+                self.returncode = self._exit_code()
             return self.returncode
+
+    def _exit_code(self) -> int | None:
+        """None while it runs; 0 where something else has waited for it, as `subprocess` has it."""
+        try:
+            pid, status = os.waitpid(self.pid, os.WNOHANG)
+        except ChildProcessError:
+            return 0
+        return os.waitstatus_to_exitcode(status) if pid else None
 
     def wait(self, timeout: float | None = None) -> int:
         """Waits for its end. Raises `subprocess.TimeoutExpired` after `timeout` seconds."""

@@ -41,9 +41,9 @@ class ForkClient:
         module, *arguments = [*command[len(prefix) :], ""][: max(1, len(command) - len(prefix))]
         if not self._open or list(command[: len(prefix)]) != prefix or module not in self._modules:
             return None
-        request = ForkRequest(os.getpid(), command, module, arguments, str(Path.cwd()), environment)
         try:
-            return self._ask(request, output)
+            here = str(Path.cwd())  # raises where it was deleted
+            return self._ask(ForkRequest(os.getpid(), command, module, arguments, here, environment), output)
         except (OSError, ValueError):
             self.close()
             return None
@@ -64,10 +64,10 @@ class ForkClient:
             pid = receive_pid(self._wire)
             if pid == 0:
                 return None
-            child = ForkedChild(pid, request.command)
-            child.poll()  # raises where the kernel gave it to another process: then it must not begin
+            # Raises where the kernel gave it to another process: then it must not begin.
+            os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
             os.write(leaving, LEAVE)
-            return child
+            return ForkedChild(pid, request.command)
         finally:
             adopt_orphans(False)
             close_all(leave, leaving)
