@@ -13,29 +13,27 @@ from braid.kernel.errors import BraidError
 from braid.kernel.ports import Host
 from braid.rpc.documents import Document, Value, to_document
 from console.server.json_text import json_bytes
-from console.server.limits import ROWS_MAX, WORST_LAGS
+from console.server.limits import EXPORT_ROWS, ROWS_MAX, SHARED_SECONDS, SHARED_SHARE, UNSEEN_SECONDS, WORST_LAGS
 from console.server.live.parts import Content, Single, Table
 from console.server.reads.group_table import GroupFacts, GroupTable, LaneLag, group_facts, lane_lag
 from console.server.reads.reader import Reader
 from console.server.reads.view import Params, Read, whole_number
 
-_AGE_SECONDS: Final = 0.3  # pages that read within so long share an answer
-_PIECE_ROWS: Final = 200  # made in a row: some 20 ms
-_PAUSE_SHARE: Final = 3.0  # a read of all that takes t is shared for 3 t: with 45,000 groups it costs a quarter core
 WINDOW: Final = ("q", "sort", "first")  # parameters of the groups' page: a filter, a column, and the first row
 
 
 class _Source:
     """One of the lists: when it was read, and what came of it."""
 
-    def __init__(self, host: Host, take: Callable[[], Awaitable[None]]) -> None:
+    def __init__(self, host: Host, take: Callable[[Reader], Awaitable[None]]) -> None:
         self._clock = host.clock
         self._take = take
         self._reading = asyncio.Lock()
         self._good_until = 0.0
+        self.tried = False
         self.error: BraidError | None = None
 
-    async def read(self) -> None:
+    async def read(self, reader: Reader) -> None:
         """Reads the list, unless that was done just now. What was known before stays where nobody answers."""
         async with self._reading:
             begun = self._clock.elapsed()
@@ -43,41 +41,41 @@ class _Source:
                 return
             self.error = None
             try:
-                await self._take()
+                await self._take(reader)
             except BraidError as error:
                 self.error = error
-            ended = self._clock.elapsed()
-            self._good_until = ended + max(_AGE_SECONDS, (ended - begun) * _PAUSE_SHARE)
+            ended, self.tried = self._clock.elapsed(), True
+            self._good_until = ended + max(SHARED_SECONDS, (ended - begun) * SHARED_SHARE)
 
 
 class AllGroups:
-    """All groups and their lag, as one caller may see them."""
+    """All groups and their lag, as one caller may see them. It does not keep that caller's reader alive."""
 
-    def __init__(self, reader: Reader) -> None:
+    def __init__(self, host: Host) -> None:
         self.table = GroupTable()
-        self._reader = reader
-        self._groups = _Source(reader.host, self._read_groups)
-        self._lags = _Source(reader.host, self._read_lags)
+        self.used_at = 0.0  # by the clock of the process
+        self._groups = _Source(host, self._read_groups)
+        self._lags = _Source(host, self._read_lags)
 
-    async def groups(self) -> GroupTable:
+    async def groups(self, reader: Reader) -> GroupTable:
         """The table with its groups as they are now. Raises the assigner's error."""
-        return await self._answered(self._groups)
+        return await self._answered(self._groups, reader)
 
-    async def lags(self) -> GroupTable:
+    async def lags(self, reader: Reader) -> GroupTable:
         """The table with its lag as it is now. Raises lagmon's error."""
-        return await self._answered(self._lags)
+        return await self._answered(self._lags, reader)
 
-    async def both(self) -> None:
-        """Reads groups and lag; what fails keeps what was known before."""
-        await asyncio.gather(self._groups.read(), self._lags.read())
+    async def settle(self, reader: Reader) -> None:
+        """Waits until both lists were tried once. Later, a service that does not answer holds up its own part alone."""
+        await asyncio.gather(*(each.read(reader) for each in (self._groups, self._lags) if not each.tried))
 
-    async def _answered(self, source: _Source) -> GroupTable:
-        await source.read()
+    async def _answered(self, source: _Source, reader: Reader) -> GroupTable:
+        await source.read(reader)
         if source.error is not None:
             raise source.error
         return self.table
 
-    async def _read_groups(self) -> None:
+    async def _read_groups(self, reader: Reader) -> None:
         known, found = self.table.groups, dict[str, GroupFacts]()
 
         def take(page: assigner.ListGroupsResponse) -> tuple[group_pb2.Group, ...]:
@@ -86,10 +84,10 @@ class AllGroups:
             return ()
 
         request = assigner.ListGroupsRequest()
-        await self._reader.pages("assigner", "ListGroups", request, assigner.ListGroupsResponse, take)
+        await reader.pages("assigner", "ListGroups", request, assigner.ListGroupsResponse, take)
         self.table.put_groups(found, more=len(found) == ROWS_MAX)
 
-    async def _read_lags(self) -> None:
+    async def _read_lags(self, reader: Reader) -> None:
         found: list[LaneLag] = []
 
         def take(page: lagmon.ListLagResponse) -> tuple[lag_pb2.Lag, ...]:
@@ -97,7 +95,7 @@ class AllGroups:
             return ()
 
         request = lagmon.ListLagRequest(detail=lag_pb2.LAG_DETAIL_LANE)
-        await self._reader.pages("lagmon", "ListLag", request, lagmon.ListLagResponse, take, any_replica=True)
+        await reader.pages("lagmon", "ListLag", request, lagmon.ListLagResponse, take, any_replica=True)
         self.table.put_lags(found, more=len(found) == ROWS_MAX)
 
 
@@ -105,23 +103,32 @@ _ALL: "WeakKeyDictionary[Reader, AllGroups]" = WeakKeyDictionary()
 
 
 def _all_of(reader: Reader) -> AllGroups:
+    """The groups of a caller. What nobody has looked at for a while is forgotten: it takes megabytes."""
+    now = reader.host.clock.elapsed()
+    unseen = [each for each, groups in _ALL.items() if now - groups.used_at > UNSEEN_SECONDS and each is not reader]
+    for other in unseen:
+        del _ALL[other]
     found = _ALL.get(reader)
     if found is None:
-        found = _ALL[reader] = AllGroups(reader)
+        found = _ALL[reader] = AllGroups(reader.host)
+    found.used_at = now
     return found
 
 
 def windowed_groups() -> tuple[Read, Read]:
     """The groups of a window, and their lag."""
     documents, lag_documents = _Documents(group_pb2.Group), _Documents(lag_pb2.Lag)
+    told: Sequence[str] = ()  # the names of the last window
 
     async def groups(reader: Reader, params: Params) -> Mapping[str, Content]:
+        nonlocal told
         every = _all_of(reader)
-        await every.both()
-        table = await every.groups()
+        await every.settle(reader)
+        table = await every.groups(reader)
         window = table.window(params.get("sort", ""), params.get("q", ""), whole_number(params, "first", ROWS_MAX))
         shown = {name: facts.data for name in window.names if (facts := table.groups.get(name)) is not None}
         order: list[Value] = list(window.names)
+        told = window.names
         value: Document = {
             "order": order, "first": window.first, "matched": window.matched, "total": window.total,
         }  # fmt: skip
@@ -129,10 +136,11 @@ def windowed_groups() -> tuple[Read, Read]:
 
     async def lag(reader: Reader, params: Params) -> Mapping[str, Content]:
         every = _all_of(reader)
-        await every.both()
-        table = await every.lags()
+        await every.settle(reader)
+        table = await every.lags(reader)
         window = table.window(params.get("sort", ""), params.get("q", ""), whole_number(params, "first", ROWS_MAX))
-        shown = {_lag_key(each): each.data for name in window.names for each in table.lags.get(name, ())}
+        names = dict.fromkeys((*told, *window.names))
+        shown = {_lag_key(each): each.data for name in names for each in table.lags.get(name, ())}
         return {"lag": Table(lag_documents.of(shown), table.more_lags)}
 
     return Read(("groups", "window"), groups), Read(("lag",), lag)
@@ -141,8 +149,8 @@ def windowed_groups() -> tuple[Read, Read]:
 async def every_group(reader: Reader, params: Params) -> AsyncIterator[bytes]:
     """All groups that a filter matches, in an order, with their lag: JSON in pieces. Raises the assigner's error."""
     every = _all_of(reader)
-    await every.both()
-    table = await every.groups()
+    await every.settle(reader)
+    table = await every.groups(reader)
     names = table.ordered(params.get("sort", ""), params.get("q", ""))
     groups = [facts.data for name in names if (facts := table.groups.get(name)) is not None]
     lags = [each.data for name in names for each in table.lags.get(name, ())]
@@ -164,8 +172,8 @@ async def _rows(
 ) -> AsyncIterator[bytes]:
     """A list of messages as JSON, some at a time: other pages get their turn."""
     yield f',"{name}":['.encode()
-    for start in range(0, len(messages), _PIECE_ROWS):
-        some: list[Value] = [to_document(kind.FromString(data)) for data in messages[start : start + _PIECE_ROWS]]
+    for start in range(0, len(messages), EXPORT_ROWS):
+        some: list[Value] = [to_document(kind.FromString(data)) for data in messages[start : start + EXPORT_ROWS]]
         yield (b"," if start else b"") + json_bytes(some)[1:-1]
         await asyncio.sleep(0)
     yield b"]"
@@ -175,7 +183,7 @@ def worst_lag_of_streams() -> Read:
     """Each stream's worst lag, and how many groups read it."""
 
     async def take(reader: Reader, params: Params) -> Mapping[str, Content]:
-        table = await _all_of(reader).lags()
+        table = await _all_of(reader).lags(reader)
         found = table.worst_by_stream()
         rows = {_lag_key(lag): {**_lag_document(lag), "groups": groups} for lag, groups in found.values()}
         return {"lag": Table(rows, table.more_lags)}
@@ -187,7 +195,7 @@ def worst_lag() -> Read:
     """The lanes with the most lag in seconds."""
 
     async def take(reader: Reader, params: Params) -> Mapping[str, Content]:
-        table = await _all_of(reader).lags()
+        table = await _all_of(reader).lags(reader)
         worst = table.worst(WORST_LAGS)
         rows = {_lag_key(each): _lag_document(each) for each in worst}
         return {"lag": Table(rows, table.more_lags or sum(map(len, table.lags.values())) > len(worst))}
@@ -199,7 +207,7 @@ def group_counts() -> Read:
     """How many groups there are, and how many leases nobody holds."""
 
     async def take(reader: Reader, params: Params) -> Mapping[str, Content]:
-        groups = (await _all_of(reader).groups()).groups.values()
+        groups = (await _all_of(reader).groups(reader)).groups.values()
         counts: Document = {
             "groups": len(groups),
             "members": sum(each.members for each in groups),

@@ -5,14 +5,12 @@ A page shows a window of it: some hundred rows, in the order and with the filter
 
 from collections.abc import Iterable, Mapping, Sequence
 from heapq import nlargest
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from braid.api.assigner.v1 import group_pb2
 from braid.api.lagmon.v1 import lag_pb2
 from braid.kernel.errors import Invalid
-
-WINDOW_ROWS: Final = 400  # of which some forty are in sight
-_ORDERS_KEPT: Final = 16  # of one state of the table: of the people who sort it differently
+from console.server.limits import ORDERS_KEPT, WINDOW_ROWS
 
 
 class GroupFacts(NamedTuple):
@@ -100,7 +98,7 @@ class GroupTable:
             place = GroupRow._fields.index(column)
             found = sorted(_matching(self._known_rows(), filter), key=_name)  # rows that are equal keep this order
             found.sort(key=lambda row: row[place], reverse=down)
-            while len(self._orders) >= _ORDERS_KEPT:
+            while len(self._orders) >= ORDERS_KEPT:
                 del self._orders[next(iter(self._orders))]
             known = self._orders[sort, filter] = [row.group for row in found]
         return known

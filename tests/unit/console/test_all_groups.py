@@ -6,6 +6,8 @@ import json
 from braid.api.assigner.v1 import assigner_service_pb2 as api
 from braid.api.assigner.v1 import group_pb2
 from braid.api.lagmon.v1 import lag_pb2
+from console.server.limits import UNSEEN_SECONDS
+from console.server.views import VIEWS
 from tests.support.console_mesh import ConsoleMesh
 from tests.unit.cli.mesh import Shell, virtual
 
@@ -114,3 +116,20 @@ async def test_all_that_match_are_exported() -> None:
     assert [each["group"] for each in found["lag"]] == names
     assert json.loads((await browser.get("/api/groups?q=g001")).body)["order"] == ["g001"]
     assert (await ConsoleMesh(shell).browser().get("/api/groups")).status == 401
+
+
+@virtual
+async def test_groups_that_nobody_looks_at_are_forgotten() -> None:
+    shell = await started("a")
+    console = ConsoleMesh(shell)
+    first, second = console.reader(), console.reader()
+    for view, reader in (("groups", first), ("groups", second)):
+        await VIEWS[view].view({}).reads[0].take(reader, {})
+    before = len(shell.lagmon.asked)
+    await shell.me.host.clock.sleep(UNSEEN_SECONDS + 1.0)
+    await VIEWS["groups"].view({}).reads[0].take(second, {})
+    assert len(shell.lagmon.asked) == before, "the lag that is known orders them until its own part is read"
+    await VIEWS["groups"].view({}).reads[0].take(first, {})
+    assert len(shell.lagmon.asked) == before + 1, "all of it was forgotten, and is read again"
+    await first.close()
+    await second.close()

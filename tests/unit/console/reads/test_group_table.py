@@ -5,7 +5,8 @@ import pytest
 from braid.api.assigner.v1 import group_pb2, rules_pb2
 from braid.api.lagmon.v1 import lag_pb2
 from braid.kernel.errors import Invalid
-from console.server.reads.group_table import WINDOW_ROWS, GroupFacts, GroupTable, LaneLag, group_facts, lane_lag
+from console.server.limits import WINDOW_ROWS
+from console.server.reads.group_table import GroupFacts, GroupTable, LaneLag, group_facts, lane_lag
 
 
 def group(
