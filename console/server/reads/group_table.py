@@ -5,6 +5,7 @@ A page shows a window of it: some hundred rows, in the order and with the filter
 
 from collections.abc import Iterable, Mapping, Sequence
 from heapq import nlargest
+from operator import itemgetter
 from typing import NamedTuple
 
 from braid.api.assigner.v1 import group_pb2
@@ -96,8 +97,10 @@ class GroupTable:
             if column not in GroupRow._fields:
                 raise Invalid("there is no such column", field="sort", remedy=f"one of {', '.join(GroupRow._fields)}")
             place = GroupRow._fields.index(column)
-            found = sorted(_matching(self._known_rows(), filter), key=_name)  # rows that are equal keep this order
-            found.sort(key=lambda row: row[place], reverse=down)
+            found = sorted(
+                _matching(self._known_rows(), filter), key=itemgetter(0)
+            )  # rows that are equal keep this order
+            found.sort(key=itemgetter(place), reverse=down)
             while len(self._orders) >= ORDERS_KEPT:
                 del self._orders[next(iter(self._orders))]
             known = self._orders[sort, filter] = [row.group for row in found]
@@ -153,17 +156,16 @@ def lane_lag(lag: lag_pb2.Lag) -> LaneLag:
 
 
 def _row(name: str, group: GroupFacts | None, lanes: Sequence[LaneLag]) -> GroupRow:
-    worst = max(lanes, key=lambda each: each.seconds, default=None)
-    return GroupRow(
-        name,
-        _state(group, worst),
-        -1.0 if worst is None else worst.seconds,
-        "" if worst is None else f"{worst.stream}/{worst.lane}",
-        sum(each.records for each in lanes),
-        sum(each.trend_per_s or 0.0 for each in lanes),
-        -1 if group is None else group.members,
-        -1 if group is None else group.leases,
-    )
+    worst = lanes[0] if lanes else None
+    records, trend = 0, 0.0
+    for each in lanes:  # mostly one
+        records += each.records
+        trend += each.trend_per_s or 0.0
+        if worst is None or each.seconds > worst.seconds:
+            worst = each
+    lag, lane = (-1.0, "") if worst is None else (worst.seconds, f"{worst.stream}/{worst.lane}")
+    members, leases = (-1, -1) if group is None else (group.members, group.leases)
+    return GroupRow(name, _state(group, worst), lag, lane, records, trend, members, leases)
 
 
 def _state(group: GroupFacts | None, worst: LaneLag | None) -> str:
@@ -191,7 +193,3 @@ def _matching(rows: Sequence[GroupRow], filter: str) -> Iterable[GroupRow]:
 
 def _has(text: str, words: Sequence[str]) -> bool:
     return all(word in text for word in words)
-
-
-def _name(row: GroupRow) -> str:
-    return row.group
