@@ -9,15 +9,11 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from tests.support.console import documents
-from tests.support.console.browsing import PAGES, SIZES, Theme, axe_violations, browser, open_page, visit
+from tests.support.console.browsing import axe_violations, browser, open_page, visit
 from tests.support.console.recorded import RecordedServer, recorded_console
 from tools import console_page
 
 pytestmark = pytest.mark.real
-
-_LOOKS: Final[list[tuple[Theme, str]]] = [("light", "desk"), ("dark", "desk"), ("light", "phone"), ("dark", "phone")]
-# One look for each page: all four come about over the pages.
-_SLICE: Final = [(name, *_LOOKS[place % len(_LOOKS)]) for place, name in enumerate(PAGES)]
 
 
 @pytest.fixture(scope="module")
@@ -42,43 +38,6 @@ def test_a_fresh_build_equals_the_committed_one() -> None:
 def test_the_page_passes_its_own_tests() -> None:
     """Types and component tests of the page hold."""
     console_page.test()
-
-
-def _judge(chromium: Browser, server: RecordedServer, looks: list[tuple[str, Theme, str]]) -> None:
-    found = []
-    for name, theme, size in looks:
-        with visit(chromium, server, theme, size) as page:
-            open_page(page, server, PAGES[name])
-            found += [f"{name} {theme} {size}: {each}" for each in axe_violations(page)]
-            width = page.evaluate("document.documentElement.scrollWidth")
-            found += [f"{name} {size} is {width} pixels wide"] if width > SIZES[size][0] else []
-            assert page.title().endswith("Braid")
-    assert not found, "\n".join(found)
-
-
-def test_pages_are_accessible_in_one_look_each(chromium: Browser, server: RecordedServer) -> None:
-    """Axe finds nothing, no page scrolls sideways, and no hostile name becomes markup."""
-    _judge(chromium, server, _SLICE)
-
-
-@pytest.mark.extended
-def test_pages_are_accessible_in_every_look(chromium: Browser, server: RecordedServer) -> None:
-    """Axe finds nothing on any page, in both themes and sizes."""
-    _judge(chromium, server, [(name, *look) for name in PAGES for look in _LOOKS])
-
-
-@pytest.mark.parametrize(("theme", "size"), [_LOOKS[0], _LOOKS[3]])
-def test_sign_in_says_how_and_is_accessible(chromium: Browser, theme: Theme, size: str) -> None:
-    """Without a session the page names all ways in and what went wrong, whatever address was asked for."""
-    with recorded_console(signed_in=False) as server, visit(chromium, server, theme, size) as page:
-        page.goto(f"{server.address}/streams/logs?sign_in=expired")
-        expect(page.get_by_role("alert").first).to_contain_text("five minutes")
-        expect(page.get_by_role("alert").nth(1)).to_contain_text("access_denied")
-        expect(page.locator("code", has_text="braid open")).to_be_visible()
-        way = page.get_by_role("link", name="Sign in with Example login")
-        expect(way).to_have_attribute("href", "/oidc/start?to=%2Fstreams%2Flogs")
-        assert axe_violations(page) == []
-        assert page.evaluate("document.documentElement.scrollWidth") <= SIZES[size][0]
 
 
 def _moved() -> documents.Document:

@@ -23,6 +23,12 @@ def _action(verb: str, about: str, arguments: list[Document], dry_run: bool = Fa
 _GROUP: Final = _argument("group", "The group.", required=True)
 _REASON: Final = _argument("reason", "For people who ask why.")
 _UNDO: Final = _argument("undo", "Take it back.", "flag")
+_REPLAY: Final = _argument("replay", "The replay.", required=True)
+_REPLAYS: Final = {
+    "pause-replay": "Hold a replay.",
+    "resume-replay": "Go on with a replay.",
+    "cancel-replay": "End a replay; what it sent stays.",
+}
 ACTIONS: Final = [
     _action(
         "move",
@@ -67,6 +73,22 @@ ACTIONS: Final = [
             _argument("rate", "Records a second.", "number"),
         ],
         True,
+    ),
+    _action("unsilence", "Tell of an alert again.", [_argument("alert", "The alert.", required=True)]),
+    _action(
+        "pin",
+        "Keep a lease with a member.",
+        [_GROUP, _argument("lease", "The lease.", required=True), _argument("member", "The member."), _UNDO],
+    ),
+    *(_action(verb, about, [_REPLAY]) for verb, about in _REPLAYS.items()),
+    _action(
+        "decide",
+        "Answer a request of another person.",
+        [
+            _argument("approval", "The request.", required=True),
+            _argument("refuse", "Do not allow it.", "flag"),
+            _REASON,
+        ],
     ),
     _action(
         "cordon", "Let no new traffic come to a cluster.", [_argument("cluster", "The cluster.", required=True), _UNDO]

@@ -34,6 +34,7 @@ PAGES: Final = {
     "access": "/access",
     "lease": "/leases/logs/live/7/3",
 }
+LOOKS: Final[list[tuple[Theme, str]]] = [("light", "desk"), ("dark", "desk"), ("light", "phone"), ("dark", "phone")]
 SIZES: Final = {"desk": (1280, 720), "phone": (390, 844)}
 _AXE: Final = Path("console/page/node_modules/axe-core/axe.min.js")
 
@@ -71,8 +72,7 @@ def open_page(page: Page, server: RecordedServer, path: str) -> None:
     """Opens an address, and waits until its view is live."""
     page.goto(server.address + path)
     page.locator("main h1").wait_for()
-    if not path.startswith("/leases"):
-        page.locator(".clock button", has_text="live").wait_for()
+    page.locator(".clock button", has_text="live").wait_for()
 
 
 def axe_violations(page: Page) -> list[str]:

@@ -154,7 +154,7 @@ export function ActionButton(props: { verb: string; given?: Filled; label: strin
   const { verb, given = {}, label, small = false, what } = props;
   const past = usePast();
   return (
-    <button type="button" disabled={past} {...(past ? { title: "The past cannot be changed. Go back to now first." } : {})} className={small ? "small" : ""} {...(what ? { "aria-label": `${label} ${what}` } : {})} onClick={() => openAction(verb, given)}>
+    <button type="button" aria-haspopup="dialog" disabled={past} {...(past ? { title: "The past cannot be changed. Go back to now first." } : {})} className={small ? "small" : ""} {...(what ? { "aria-label": `${label} ${what}` } : {})} onClick={() => openAction(verb, given)}>
       {label}
     </button>
   );

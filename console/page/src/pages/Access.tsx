@@ -48,7 +48,7 @@ function askedFor(row: Approval): string {
 
 function Approvals({ rows, now_ms }: { rows: readonly Approval[]; now_ms: number }): ReactElement {
   const columns: CellColumn<Approval>[] = [
-    { id: "asked", label: "Asked for", text: askedFor, cell: (row) => <span className="mono" title={askedFor(row)}>{askedFor(row)}</span> },
+    { id: "asked", label: "Asked for", text: askedFor, cell: (row) => <span className="mono wrap" title={askedFor(row)}>{askedFor(row)}</span> },
     { id: "state", label: "State", text: (row) => row.state, order: (row) => (row.state === "waiting" ? "0" : row.state), width: 130, cell: (row) => <State state={row.state} />, leave: "phone" },
     { id: "by", label: "By", text: (row) => (row.request?.asked_by ?? ""), leave: "tablet", cell: (row) => <span className="mono">{row.request?.asked_by}</span> },
     { id: "left", label: "Left", text: (row) => (row.left_ms > 0 ? duration(row.left_ms / 1000) : ""), order: (row) => row.left_ms, align: "right", width: 100, leave: "phone" },
@@ -85,7 +85,7 @@ function Grants({ rows, now_ms }: { rows: readonly Grant[]; now_ms: number }): R
   const ends = (row: Grant): string => (row.ended ? "ended" : row.spec?.expire_time_ms ? dateTime(row.spec.expire_time_ms, "utc") : "never");
   const columns: CellColumn<Grant>[] = [
     { id: "principal", label: "Principal", text: (row) => row.spec?.principal ?? "", cell: (row) => <Principal name={row.spec?.principal ?? ""} /> },
-    { id: "role", label: "Role", text: (row) => (row.spec?.role ?? "").replaceAll("_", "-"), width: 104 },
+    { id: "role", label: "Role", text: (row) => (row.spec?.role ?? "").replaceAll("_", "-"), width: 120 },
     { id: "resource", label: "On", text: (row) => row.spec?.resource || "the whole mesh", width: 124 },
     { id: "ends", label: "Ends", text: ends, order: (row) => row.spec?.expire_time_ms || Infinity, width: 170, leave: "tablet" },
     { id: "reason", label: "Why", text: (row) => row.spec?.reason ?? "", width: 140, leave: "tablet" },
@@ -102,7 +102,7 @@ function Policies({ rows }: { rows: readonly ApprovalPolicy[] }): ReactElement {
     { id: "resource", label: "On", text: (row) => row.spec?.resource || "the whole mesh", width: 180, leave: "phone" },
     { id: "by", label: "Set by", text: (row) => row.set_by, leave: "tablet", cell: (row) => <span className="mono">{row.set_by}</span> },
   ];
-  return <Table name="approval policies" prefix="p" rows={rows} columns={columns} sort="policy" bare={rows.length === 0} empty={<p className="calm">No request needs a second person.</p>} />;
+  return <Table name="approval policies" prefix="p" rows={rows} columns={columns} sort="policy" bare={rows.length === 0} empty={<Empty title="No request needs a second person." command="braid apply -f policy.yaml">A manifest of kind ApprovalPolicy says which do.</Empty>} />;
 }
 
 interface Verdict {

@@ -6,7 +6,7 @@ import type { Alert, Outlet } from "../api/documents";
 import type { LiveState } from "../api/live";
 import { Command } from "../parts/Copy";
 import { Age, Moment } from "../parts/moments";
-import { Empty, Section, Staleness } from "../parts/Notes";
+import { answered, Empty, Section, Staleness } from "../parts/Notes";
 import { ClusterLink, GroupLink, StreamLink } from "../parts/cells";
 import { State } from "../parts/State";
 import { Tabs } from "../parts/Tabs";
@@ -54,7 +54,7 @@ export function Alerts(): ReactElement {
           <AlertCard key={alert.key} alert={alert} now_ms={nowOf(live)} />
         ))}
       </div>
-      {live.state && shown.length === 0 ? <NoAlert filter={address["q"] ?? named} /> : null}
+      {answered(alerts) && shown.length === 0 ? <NoAlert filter={address["q"] ?? named} /> : null}
       <ResponseList live={live} />
       <Outlets live={live} />
     </>
@@ -62,7 +62,7 @@ export function Alerts(): ReactElement {
 }
 
 function NoAlert({ filter }: { filter: string }): ReactElement {
-  if (filter) return <Empty title={`No alert matches “${filter}”.`}>It may have been resolved: show resolved ones, too.</Empty>;
+  if (filter) return <Empty title={`No alert matches “${filter}”.`} command="braid get alerts">It may have been resolved: show resolved ones, too.</Empty>;
   return (
     <Empty title="No alert is firing." command="braid get stream logs -o yaml > logs.yaml   # add lag_target, then: braid apply -f logs.yaml">
       Alerts follow from the lag targets of streams, and from the health of clusters.
@@ -121,7 +121,7 @@ function Outlets({ live }: { live: LiveState }): ReactElement {
   const outlets = table<Outlet>(live, "outlets");
   return (
     <Section title="Where alerts are sent" part={outlets} now_ms={nowOf(live)}>
-      {outlets.rows.length === 0 ? <p className="calm">Nowhere: no webhook and no Alertmanager is set.</p> : null}
+      {outlets.rows.length === 0 ? <p className="calm">Nowhere: no webhook and no Alertmanager is set. Name them to lagmon in <code>BRAID_ALERT_OUTLETS</code>.</p> : null}
       <ul className="list">
         {[...outlets.rows].sort((one, other) => one.key.localeCompare(other.key)).map((outlet) => (
           <li key={outlet.key}>

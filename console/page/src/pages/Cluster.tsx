@@ -8,7 +8,7 @@ import { age, duration } from "../format/times";
 import { StreamLink } from "../parts/cells";
 import { Facts } from "../parts/Facts";
 import { Age } from "../parts/moments";
-import { Section, Staleness } from "../parts/Notes";
+import { Empty, Section, Staleness } from "../parts/Notes";
 import { drainText, stateOf } from "../parts/RouteDiagram";
 import { State } from "../parts/State";
 import { Table, type CellColumn } from "../parts/Table";
@@ -34,7 +34,7 @@ export function ClusterPage(): ReactElement {
       {cluster.value ? <Health cluster={cluster.value} now_ms={now} /> : null}
       {cluster.value?.status.decommission ? <Decommissioned cluster={cluster.value} now_ms={now} /> : null}
       <Section title="Channels here" part={table(live, "channels")} now_ms={now}>
-        <ChannelsHere rows={table<Channel>(live, "channels").rows} now_ms={now} />
+        <ChannelsHere name={name} rows={table<Channel>(live, "channels").rows} now_ms={now} />
       </Section>
     </>
   );
@@ -51,7 +51,7 @@ function Health({ cluster, now_ms }: { cluster: Cluster; now_ms: number }): Reac
       {status.cordoned ? <p className="note tone-warn">Cordoned: no new traffic comes here.</p> : null}
       <Facts
         facts={[
-          ["Bootstrap", <span key="bootstrap" className="mono">{spec.bootstrap}</span>],
+          ["Bootstrap", <Addresses key="bootstrap" text={spec.bootstrap} />],
           ["Zone", spec.zone],
           ["Kafka's id", <span key="id" className="mono">{status.kafka_cluster_id}</span>],
           ["Health since", <Age key="since" ms={status.health_since_ms} now_ms={now_ms} />],
@@ -66,6 +66,11 @@ function Health({ cluster, now_ms }: { cluster: Cluster; now_ms: number }): Reac
   );
 }
 
+/** Addresses, broken between two of them where one line is too short. */
+function Addresses({ text }: { text: string }): ReactElement {
+  return <span className="mono">{text.split(",").join(", ")}</span>;
+}
+
 function EvidenceFacts({ evidence, now_ms }: { evidence: Evidence; now_ms: number }): ReactElement {
   const partitions = `${count(evidence.partitions)} looked at, ${count(evidence.gone_partitions)} gone, ${count(evidence.under_replicated_partitions)} short of copies`;
   const brokers = `${count(evidence.brokers)}${evidence.missing_brokers.length ? `, missing ${evidence.missing_brokers.join(", ")}` : ""}${evidence.silent_brokers.length ? `, silent ${evidence.silent_brokers.join(", ")}` : ""}`;
@@ -75,7 +80,7 @@ function EvidenceFacts({ evidence, now_ms }: { evidence: Evidence; now_ms: numbe
         facts={[
           ["Last look", <Age key="look" ms={evidence.looked_ms} now_ms={now_ms} />],
           ["What failed", evidence.failed || "nothing"],
-          ["Append", `${duration(evidence.append_seconds)}; usual ${duration(evidence.usual_append_seconds)}, slow beyond ${duration(evidence.slow_append_seconds)}`],
+          ["Append", `${evidence.failed ? "failed" : duration(evidence.append_seconds)}; usual ${duration(evidence.usual_append_seconds)}, slow beyond ${duration(evidence.slow_append_seconds)}`],
           ["Brokers", brokers],
           ["Partitions", partitions],
           ["Witnesses", `${count(evidence.hosts)} hosts: ${count(evidence.hosts_reaching)} reach it, ${count(evidence.hosts_failing)} do not`],
@@ -114,7 +119,7 @@ function Decommissioned({ cluster, now_ms }: { cluster: Cluster; now_ms: number 
   );
 }
 
-function ChannelsHere({ rows, now_ms }: { rows: readonly Channel[]; now_ms: number }): ReactElement {
+function ChannelsHere({ name, rows, now_ms }: { name: string; rows: readonly Channel[]; now_ms: number }): ReactElement {
   const detail = (row: Channel): string => (row.state === "draining" ? drainText(row) : row.state === "active" ? `weight ${row.weight}` : "");
   const columns: CellColumn<Channel>[] = [
     { id: "stream", label: "Stream / lane", text: (row) => `${row.stream}/${row.lane}`, cell: (row) => <StreamLink name={row.stream} lane={row.lane} /> },
@@ -124,5 +129,5 @@ function ChannelsHere({ rows, now_ms }: { rows: readonly Channel[]; now_ms: numb
     { id: "partitions", label: "Partitions", text: (row) => count(row.partitions), order: (row) => row.partitions, align: "right", width: 100, leave: "phone" },
     { id: "since", label: "Since", text: (row) => age(row.state_since_ms, now_ms), order: (row) => -row.state_since_ms, align: "right", width: 90, cell: (row) => <Age ms={row.state_since_ms} now_ms={now_ms} /> },
   ];
-  return <Table name="channels" rows={rows} columns={columns} sort="stream" empty={<p className="calm">This cluster carries nothing.</p>} />;
+  return <Table name="channels" rows={rows} columns={columns} sort="stream" empty={<Empty title="This cluster carries nothing." command={`braid move STREAM --to ${name}`} />} />;
 }

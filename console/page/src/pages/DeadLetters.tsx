@@ -4,11 +4,12 @@ import { useMemo, type ReactElement } from "react";
 import { ActionButton } from "../actions/ActionDialog";
 import type { DeadLetter, LetterKind } from "../api/documents";
 import type { LiveState } from "../api/live";
+import type { Part } from "../api/parts";
 import { bytes, count } from "../format/numbers";
 import { age } from "../format/times";
 import { GroupLink, StreamLink } from "../parts/cells";
 import { Age } from "../parts/moments";
-import { Empty, Staleness } from "../parts/Notes";
+import { Empty, Nothing, Staleness } from "../parts/Notes";
 import { Shape, State } from "../parts/State";
 import { Table, type CellColumn } from "../parts/Table";
 import { Tabs } from "../parts/Tabs";
@@ -72,9 +73,14 @@ function Total({ summary }: { summary: Summary | null }): ReactElement | null {
   );
 }
 
-function nothing(live: LiveState): ReactElement {
-  if (!live.state) return <p className="note">Loading…</p>;
-  return <Empty title="The inbox is empty.">Records that a group gives up come here, with the reason.</Empty>;
+function nothing(part: Part): ReactElement {
+  return (
+    <Nothing part={part}>
+      <Empty title="The inbox is empty." command="braid get deadletters">
+        Records that a group gives up come here, with the reason.
+      </Empty>
+    </Nothing>
+  );
 }
 
 function Kinds({ live, now_ms }: { live: LiveState; now_ms: number }): ReactElement {
@@ -128,7 +134,7 @@ function Kinds({ live, now_ms }: { live: LiveState; now_ms: number }): ReactElem
   return (
     <>
       <Staleness part={kinds} now_ms={now_ms} />
-      <Table name="kinds of dead letters" rows={kinds.rows} columns={columns} sort="-parked" greyed={() => kinds.stale && kinds.as_of_ms > 0} empty={nothing(live)} />
+      <Table name="kinds of dead letters" rows={kinds.rows} columns={columns} sort="-parked" greyed={() => kinds.stale && kinds.as_of_ms > 0} empty={nothing(kinds)} />
     </>
   );
 }
@@ -139,7 +145,7 @@ function letterColumns(now_ms: number): CellColumn<DeadLetter>[] {
       id: "letter",
       label: "Letter",
       text: (row) => row.name,
-      width: 200,
+      width: 150,
       cell: (row) => (
         <Link to="/dead-letters/$" params={{ _splat: row.name }} className="row-link mono">
           {row.name}
@@ -161,7 +167,7 @@ function Letters({ live, now_ms }: { live: LiveState; now_ms: number }): ReactEl
   return (
     <>
       <Staleness part={letters} now_ms={now_ms} />
-      <Table name="dead letters" rows={letters.rows} columns={columns} sort="last" more={letters.more} greyed={() => letters.stale && letters.as_of_ms > 0} empty={nothing(live)} />
+      <Table name="dead letters" rows={letters.rows} columns={columns} sort="last" more={letters.more} greyed={() => letters.stale && letters.as_of_ms > 0} empty={nothing(letters)} />
     </>
   );
 }

@@ -8,7 +8,7 @@ import { dateTime } from "../format/times";
 import { Copy } from "../parts/Copy";
 import { Facts } from "../parts/Facts";
 import { Moment } from "../parts/moments";
-import { Empty, Problem, Staleness } from "../parts/Notes";
+import { Empty, Nothing, Problem, Staleness } from "../parts/Notes";
 import { Table, type CellColumn } from "../parts/Table";
 import { Timeline } from "../parts/Timeline";
 import { useMoment } from "../state/moment";
@@ -88,6 +88,7 @@ export function Events(): ReactElement {
     change({ event: key });
   };
   const chosen = rows.find((event) => event.key === open);
+  const filtered = Object.values(filter).some(Boolean);
   return (
     <>
       <Title name="Events">
@@ -103,7 +104,7 @@ export function Events(): ReactElement {
         rows={rows}
         columns={columns(open, choose)}
         sort="-time"
-        empty={live.state ? <Empty title="No event fits.">Widen the time, or remove a filter.</Empty> : <p className="note">Loading…</p>}
+        empty={<Nothing part={events}>{filtered ? <Empty title="No event fits." command="braid events">Widen the time, or remove a filter.</Empty> : <Empty title="Nothing has happened yet." command="braid create stream logs --lane live=4 --lane bulk=4" />}</Nothing>}
       />
       <Gaps rows={[...table<Gap>(live, "gaps").rows, ...(older.data?.pages.flatMap((page) => page.gaps) ?? [])]} />
       {older.error instanceof CallError ? <Problem fault={older.error.fault} /> : null}

@@ -43,7 +43,7 @@ export function GroupPage(): ReactElement {
       <Staleness part={group} now_ms={now} />
       {group.value ? <GroupFacts group={group.value} now_ms={now} /> : null}
       <AlertList part={table<Alert>(live, "alerts")} now_ms={now} />
-      <LagOverTime live={live} />
+      <LagOverTime live={live} name={name} />
       <Placement live={live} now_ms={now} group={name} />
       <Section title="Members" part={table(live, "members")} now_ms={now}>
         <MemberTable group={name} rows={table<Member>(live, "members").rows} now_ms={now} />
@@ -83,14 +83,14 @@ function GroupFacts({ group, now_ms }: { group: Group; now_ms: number }): ReactE
 
 const MEASURES = [["lag_seconds", "Seconds"], ["lag_records", "Records"], ["rates", "Rates"]] as const;
 
-function LagOverTime({ live }: { live: LiveState }): ReactElement {
+function LagOverTime({ live, name }: { live: LiveState; name: string }): ReactElement {
   const [address, change] = useAddress();
   const measure = (MEASURES.find(([id]) => id === address["measure"])?.[0] ?? "lag_seconds") as Measure;
   const history = table<LagHistory>(live, "history");
   const known = history.rows.filter((row) => row.steps.length > 0);
   return (
     <Section title="Lag over two hours" part={history} now_ms={nowOf(live)} actions={<Tabs label="Measure" choices={MEASURES} chosen={measure} onChoose={(next) => change({ measure: next })} />}>
-      {known.length > 0 ? <LagChart histories={known} measure={measure} /> : <Empty title="No lag is kept for this group yet.">lagmon keeps a step every 10 seconds from the first commit on.</Empty>}
+      {known.length > 0 ? <LagChart histories={known} measure={measure} /> : <Empty title="No lag is kept for this group yet." command={`braid get lag ${name}`}>lagmon keeps a step every 10 seconds from the first commit on.</Empty>}
     </Section>
   );
 }

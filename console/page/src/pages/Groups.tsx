@@ -5,7 +5,7 @@ import type { Group, GroupWindow, Lag } from "../api/documents";
 import type { LiveState } from "../api/live";
 import { count } from "../format/numbers";
 import { GroupLink, LagCell, lagText, Trend, trendText } from "../parts/cells";
-import { Empty, notKept, Staleness } from "../parts/Notes";
+import { Empty, notKept, Nothing, Staleness } from "../parts/Notes";
 import { State } from "../parts/State";
 import { Table, type CellColumn, type Remote } from "../parts/Table";
 import { usePast } from "../state/moment";
@@ -138,7 +138,7 @@ export function Groups(): ReactElement {
         more={groups.more || lag.more}
         greyed={() => groups.stale && groups.as_of_ms > 0}
         staleColumns={lag.stale && lag.as_of_ms > 0 ? LAG_COLUMNS : []}
-        empty={live.state ? <Empty title="No group yet." command="braid consume logs --group indexer">A group is there as soon as its first member joins.</Empty> : <p className="note">Loading…</p>}
+        empty={<Nothing part={groups}><Empty title="No group yet." command="braid consume logs --group indexer">A group is there as soon as its first member joins.</Empty></Nothing>}
       />
     </>
   );

@@ -53,6 +53,12 @@ function shown(number: number | null | undefined, absent: string): string {
   return number === null || number === undefined ? absent : count(number);
 }
 
+/** Says nothing while nobody knows. */
+function noteOf(number: number | null, some: string, none: string): string {
+  if (number === null) return "";
+  return number > 0 ? `${count(number)} ${some}` : none;
+}
+
 function Figures({ summary }: { summary: OverviewSummary | null }): ReactElement {
   const absent = usePast() && summary !== null ? "not kept" : "…";
   const { clusters_unwell = null, streams_blocked = null, worst_lag_seconds = null, free_leases = null, alerts_firing = null, moves = null } = summary ?? {};
@@ -60,10 +66,10 @@ function Figures({ summary }: { summary: OverviewSummary | null }): ReactElement
     <div className="figures">
       <Figure label="Alerts firing" value={shown(alerts_firing, absent)} tone={alerts_firing ? "bad" : "idle"} note={alerts_firing === 0 ? "nobody needs to look" : ""} />
       <Figure label="Worst lag" value={worst_lag_seconds === null ? absent : duration(worst_lag_seconds)} note={summary?.lag_stale ? "some of it is stale" : "of any group"} tone={summary?.lag_stale ? "warn" : "idle"} />
-      <Figure label="Clusters" value={shown(summary?.clusters, absent)} tone={clusters_unwell ? "bad" : "idle"} note={clusters_unwell ? `${count(clusters_unwell)} unwell` : "all well"} />
-      <Figure label="Streams" value={shown(summary?.streams, absent)} tone={streams_blocked ? "warn" : "idle"} note={streams_blocked ? `${count(streams_blocked)} blocked` : "none blocked"} />
-      <Figure label="Moves in progress" value={shown(moves, absent)} note={moves ? "channels drain" : "nothing moves"} />
-      <Figure label="Unowned partitions" value={shown(free_leases, absent)} tone={free_leases ? "warn" : "idle"} note={`in ${summary?.groups === 1 ? "1 group" : `${shown(summary?.groups, absent)} groups`}`} />
+      <Figure label="Clusters" value={shown(summary?.clusters, absent)} tone={clusters_unwell ? "bad" : "idle"} note={noteOf(clusters_unwell, "unwell", "all well")} />
+      <Figure label="Streams" value={shown(summary?.streams, absent)} tone={streams_blocked ? "warn" : "idle"} note={noteOf(streams_blocked, "blocked", "none blocked")} />
+      <Figure label="Moves in progress" value={shown(moves, absent)} note={moves === null ? "" : moves > 0 ? "channels drain" : "nothing moves"} />
+      <Figure label="Unowned partitions" value={shown(free_leases, absent)} tone={free_leases ? "warn" : "idle"} note={typeof summary?.groups === "number" ? `in ${counted(summary.groups, "group")}` : ""} />
     </div>
   );
 }
@@ -162,7 +168,7 @@ function ClusterList({ rows }: { rows: readonly Cluster[] }): ReactElement {
 
 function Latest({ events }: { events: readonly MeshEvent[] }): ReactElement {
   const newest = [...events].sort((one, other) => other.time_ms - one.time_ms || other.sequence - one.sequence);
-  if (newest.length === 0) return <p className="calm">Nothing has happened yet.</p>;
+  if (newest.length === 0) return <Empty title="Nothing has happened yet." command="braid create stream logs --lane live=4 --lane bulk=4" />;
   return (
     <ol className="list events-list">
       {newest.map((event) => (

@@ -4,7 +4,7 @@ import type { Pathway, PathwayPoint } from "../api/documents";
 import { count, rate } from "../format/numbers";
 import { duration } from "../format/times";
 import { GroupLink, StreamLink } from "../parts/cells";
-import { Empty, Section, Staleness } from "../parts/Notes";
+import { answered, Empty, Section, Staleness } from "../parts/Notes";
 import { Tabs } from "../parts/Tabs";
 import { useAddress } from "../state/search";
 import { nowOf, table, useView, value } from "../state/view";
@@ -47,7 +47,7 @@ export function Pathways(): ReactElement {
           <Way key={pathway.key} pathway={pathway} />
         ))}
       </div>
-      {live.state && shown.length === 0 ? (
+      {answered(pathways) && shown.length === 0 ? (
         <Empty title="No pathway was seen lately." command="braid get pathways -o wide">
           Applications report pathways if they say their name: braid.connect(pathways=NAME).
         </Empty>

@@ -7,7 +7,7 @@ import { count, percent, rate } from "../format/numbers";
 import { duration } from "../format/times";
 import { StreamLink } from "../parts/cells";
 import { Age } from "../parts/moments";
-import { Empty, Staleness } from "../parts/Notes";
+import { Empty, Nothing, Staleness } from "../parts/Notes";
 import { State } from "../parts/State";
 import { Table, type CellColumn } from "../parts/Table";
 import { nowOf, table, useView } from "../state/view";
@@ -50,9 +50,9 @@ function columnsAt(now_ms: number): CellColumn<Replay>[] {
         </Link>
       ), leave: "tablet" },
     { id: "stream", label: "Stream", text: (row) => row.spec.stream, cell: (row) => <StreamLink name={row.spec.stream} /> },
-    { id: "state", label: "State", text: (row) => row.status.state, width: 120, cell: (row) => <State state={row.status.state} /> },
+    { id: "state", label: "State", text: (row) => row.status.state, width: 130, cell: (row) => <><State state={row.status.state} /> <span className="only-phone faint">{percent(doneShare(row))}</span></> },
     { id: "filter", label: "Which", text: (row) => row.spec.filter || "all", leave: "phone", cell: (row) => <span className="mono">{row.spec.filter || "all"}</span> },
-    { id: "progress", label: "Progress", text: (row) => percent(doneShare(row)), order: doneShare, width: 200, cell: (row) => <Progress replay={row} />, leave: "phone" },
+    { id: "progress", label: "Progress", text: (row) => percent(doneShare(row)), order: doneShare, width: 216, cell: (row) => <Progress replay={row} />, leave: "phone" },
     { id: "sent", label: "Sent", text: (row) => `${count(row.status.sent)} of ${count(row.status.matched)}`, order: (row) => row.status.sent, align: "right", width: 150, leave: "tablet" },
     { id: "rate", label: "Rate", text: (row) => rate(row.status.rate_per_s), order: (row) => row.status.rate_per_s, align: "right", width: 90, leave: "tablet" },
     { id: "age", label: "Age", text: (row) => String(row.create_time_ms), order: (row) => -row.create_time_ms, align: "right", width: 80, cell: (row) => <Age ms={row.create_time_ms} now_ms={now_ms} />, leave: "phone" },
@@ -98,7 +98,7 @@ export function Replays(): ReactElement {
         sort="age"
         more={replays.more}
         greyed={() => replays.stale && replays.as_of_ms > 0}
-        empty={live.state ? <Empty title="Nothing was replayed yet." command="braid dlq replay --stream logs --dry-run" /> : <p className="note">Loading…</p>}
+        empty={<Nothing part={replays}><Empty title="Nothing was replayed yet." command="braid dlq replay --stream logs --dry-run" /></Nothing>}
       />
     </>
   );

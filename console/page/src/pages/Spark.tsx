@@ -6,7 +6,7 @@ import { count } from "../format/numbers";
 import { age } from "../format/times";
 import { GroupLink, LagCell, lagText, StreamLink } from "../parts/cells";
 import { Age } from "../parts/moments";
-import { Empty, Staleness } from "../parts/Notes";
+import { Empty, Nothing, Staleness } from "../parts/Notes";
 import { State } from "../parts/State";
 import { Table, type CellColumn } from "../parts/Table";
 import { nowOf, table, useView } from "../state/view";
@@ -71,13 +71,11 @@ export function Spark(): ReactElement {
         greyed={() => jobs.stale && jobs.as_of_ms > 0}
         staleColumns={lag.stale && lag.as_of_ms > 0 ? LAG_COLUMNS : []}
         empty={
-          live.state ? (
+          <Nothing part={jobs}>
             <Empty title="No Spark query holds leases." command="python -m pipelines.event_store --stream logs --group events --table events --checkpoint events.checkpoint">
               A streaming query is here while it runs. Batch reads hold no leases.
             </Empty>
-          ) : (
-            <p className="note">Loading…</p>
-          )
+          </Nothing>
         }
       />
     </>

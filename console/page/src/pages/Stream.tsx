@@ -45,7 +45,7 @@ export function StreamPage(): ReactElement {
       </Section>
       {stream.value ? (
         <Section title="Channels">
-          <Channels rows={stream.value.status.channels} now_ms={now} />
+          <Channels name={name} rows={stream.value.status.channels} now_ms={now} />
         </Section>
       ) : null}
     </>
@@ -108,17 +108,17 @@ function Readers(props: { stream: string; rows: readonly Lag[]; groups: readonly
   return <Table name="readers" prefix="r" rows={rows} columns={columns} sort="-lag" greyed={(row) => row.stale} empty={<Empty title="Nobody reads this stream." command={`braid consume ${stream} --group indexer`} />} />;
 }
 
-function Channels({ rows, now_ms }: { rows: readonly Channel[]; now_ms: number }): ReactElement {
+function Channels({ name, rows, now_ms }: { name: string; rows: readonly Channel[]; now_ms: number }): ReactElement {
   const keyed = rows.map((row) => ({ ...row, key: row.name }));
   const detail = (row: Channel): string => (row.state === "draining" ? drainText(row) : row.state === "active" ? `weight ${row.weight}` : row.closed ? "closed by a person" : "");
   const columns: CellColumn<Channel>[] = [
-    { id: "channel", label: "Channel", text: (row) => row.name, cell: (row) => <span className="mono">{row.name}</span> },
-    { id: "state", label: "State", text: stateOf, width: 130, cell: (row) => <State state={stateOf(row)} /> },
-    { id: "cluster", label: "Cluster", text: (row) => row.cluster, width: 120, cell: (row) => <ClusterLink name={row.cluster} /> },
+    { id: "channel", label: "Channel", text: (row) => row.name, cell: (row) => <span className="mono wrap">{row.name}</span> },
+    { id: "state", label: "State", text: stateOf, width: 112, cell: (row) => <State state={stateOf(row)} /> },
+    { id: "cluster", label: "Cluster", text: (row) => row.cluster, width: 90, cell: (row) => <ClusterLink name={row.cluster} /> },
     { id: "detail", label: "Detail", text: detail, leave: "tablet" },
     { id: "topic", label: "Topic", text: (row) => row.topic, cell: (row) => <span className="mono">{row.topic}</span>, leave: "tablet" },
     { id: "partitions", label: "Partitions", text: (row) => count(row.partitions), order: (row) => row.partitions, align: "right", width: 100, leave: "phone" },
     { id: "since", label: "Since", text: (row) => age(row.state_since_ms, now_ms), order: (row) => -row.state_since_ms, align: "right", width: 90, leave: "phone", cell: (row) => <Age ms={row.state_since_ms} now_ms={now_ms} /> },
   ];
-  return <Table name="channels" prefix="c" rows={keyed} columns={columns} sort="channel" empty={<p className="calm">The stream has no channel yet.</p>} />;
+  return <Table name="channels" prefix="c" rows={keyed} columns={columns} sort="channel" empty={<Empty title="The stream has no channel yet." command={`braid describe stream ${name}`} />} />;
 }

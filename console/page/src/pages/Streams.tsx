@@ -5,7 +5,7 @@ import { count } from "../format/numbers";
 import { age } from "../format/times";
 import { ClusterLink, LagCell, lagText, StreamLink } from "../parts/cells";
 import { Age } from "../parts/moments";
-import { Empty, notKept, Staleness } from "../parts/Notes";
+import { Empty, notKept, Nothing, Staleness } from "../parts/Notes";
 import { State } from "../parts/State";
 import { Table, type CellColumn } from "../parts/Table";
 import { nowOf, table, useView } from "../state/view";
@@ -86,7 +86,7 @@ export function Streams(): ReactElement {
         more={streams.more}
         staleColumns={lag.stale && lag.as_of_ms > 0 ? ["lag", "groups"] : []}
         greyed={() => streams.stale && streams.as_of_ms > 0}
-        empty={live.state ? <Empty title="No stream yet." command="braid create stream logs --lane live=4 --lane bulk=4" /> : <p className="note">Loading…</p>}
+        empty={<Nothing part={streams}><Empty title="No stream yet." command="braid create stream logs --lane live=4 --lane bulk=4" /></Nothing>}
       />
     </>
   );

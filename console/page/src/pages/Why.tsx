@@ -59,8 +59,8 @@ function LeaseFacts({ lease, lag }: { lease: Lease; lag: Lag | undefined }): Rea
         ["Cluster", lease.cluster],
         ["Topic", <span key="topic" className="mono">{`${lease.topic}/${lease.partition}`}</span>],
         ["Epoch", epochText(lease.epoch)],
-        ["Lag", lag ? `${lagText(lag)}, ${count(lag.lag_records)} records` : ""],
-        ["Committed", lag && lag.committed_offset >= 0 ? `${count(lag.committed_offset)} of ${count(lag.end_offset)}` : ""],
+        ["Lag", lag ? `${lagText(lag)}, ${count(lag.lag_records)} records` : "not known"],
+        ["Committed", !lag ? "not known" : lag.committed_offset >= 0 ? `${count(lag.committed_offset)} of ${count(lag.end_offset)}` : ""],
         ["Rule", lease.rule],
       ]}
     />

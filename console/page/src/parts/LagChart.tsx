@@ -106,7 +106,7 @@ function optionsOf(element: HTMLElement, lines: readonly Line[], measure: Measur
     ],
     scales: { y: { range: (_plot, _least, most) => [0, Math.max(1, most * 1.1)] } },
     series: [
-      { label: zoneName(Date.now(), zone), value: "{HH}:{mm}:{ss}" as never },
+      { label: zoneName(Date.now(), zone), value: (_plot, seconds: number | null) => (seconds === null ? "latest" : library.fmtDate("{HH}:{mm}:{ss}")(dateOf(seconds))) },
       ...lines.map((line, place) => ({
         label: line.label,
         stroke: series[place % many] ?? text,

@@ -38,13 +38,23 @@ export function notKept(part: Part): boolean {
   return part.error?.reason === "HISTORY_HOLE";
 }
 
+/** Whether the part says what is there: it was answered at least once, and neither refused nor left out. */
+export function answered(part: Part): boolean {
+  return !notKept(part) && (part.stale ? part.as_of_ms > 0 : part.error === null);
+}
+
+/** What stands in place of rows that are not there; nothing at all before somebody said that there are none. */
+export function Nothing({ part, children }: { part: Part; children: ReactElement }): ReactElement | null {
+  return answered(part) ? children : null;
+}
+
 /** Says that a part is the last that was known, since when, and why. */
 export function Staleness({ part, now_ms }: { part: Part; now_ms: number }): ReactElement | null {
   if (notKept(part)) return <p className="note">Not kept at this time: {part.error?.message}. Events tell what happened.</p>;
   if (part.error !== null && !part.stale) return <Problem fault={part.error} />;
   if (!part.stale) return null;
   if (part.as_of_ms === 0) {
-    return part.error === null ? <p className="note">No answer yet.</p> : <Problem fault={part.error} />;
+    return part.error === null ? <p className="note">Waiting for the first answer…</p> : <Problem fault={part.error} />;
   }
   return (
     <p className="note tone-warn">
@@ -73,7 +83,7 @@ export function Section(props: {
         <div className="section-actions">{actions}</div>
       </header>
       {part ? <Staleness part={part} now_ms={now_ms} /> : null}
-      {part && notKept(part) ? null : <div className={stale ? "stale" : ""}>{children}</div>}
+      {part && !answered(part) ? null : <div className={stale ? "stale" : ""}>{children}</div>}
     </section>
   );
 }

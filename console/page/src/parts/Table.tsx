@@ -151,10 +151,10 @@ function Grid<R extends Row>({ name, rows, columns, sorting, sortBy, greyed, sta
         <Widths columns={columns} />
         <Head columns={columns} sorting={sorting} sortBy={sortBy} />
         <tbody>
-          <Spacer pixels={above} columns={columns.length} />
+          <Spacer pixels={above} />
           {seen.map((row, place) =>
             row === undefined ? (
-              <Coming key={first + place} index={first + place} columns={columns.length} />
+              <Coming key={first + place} index={first + place} />
             ) : (
               <tr key={row.key} aria-rowindex={first + place + 2} className={greyed?.(row) ? "stale" : ""}>
                 {columns.map((column) => (
@@ -165,7 +165,7 @@ function Grid<R extends Row>({ name, rows, columns, sorting, sortBy, greyed, sta
               </tr>
             ),
           )}
-          <Spacer pixels={below} columns={columns.length} />
+          <Spacer pixels={below} />
         </tbody>
       </table>
       {whole && all > seen.length ? <p className="note">{count(all - seen.length)} more rows: export the table.</p> : null}
@@ -213,22 +213,21 @@ function Head<R>({ columns, sorting, sortBy }: { columns: readonly Column<R>[]; 
   );
 }
 
-/** A row that the server has yet to send. */
-function Coming({ index, columns }: { index: number; columns: number }): ReactElement {
+/** A row that the server has yet to send; one cell, as a spacer has. */
+function Coming({ index }: { index: number }): ReactElement {
   return (
     <tr aria-rowindex={index + 2} className="coming">
-      <td colSpan={columns} className="faint">
-        …
-      </td>
+      <td className="faint">…</td>
     </tr>
   );
 }
 
-function Spacer({ pixels, columns }: { pixels: number; columns: number }): ReactElement | null {
+/** One cell: one that spans columns would bring those back that a narrow screen leaves out. */
+function Spacer({ pixels }: { pixels: number }): ReactElement | null {
   if (pixels <= 0) return null;
   return (
     <tr aria-hidden="true" className="spacer">
-      <td colSpan={columns} style={{ height: pixels }} />
+      <td style={{ height: pixels }} />
     </tr>
   );
 }

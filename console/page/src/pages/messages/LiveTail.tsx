@@ -5,7 +5,7 @@ import { query } from "../../api/calls";
 import { TailView, type TailState } from "../../api/tail";
 import { count } from "../../format/numbers";
 import { Command } from "../../parts/Copy";
-import { Problem } from "../../parts/Notes";
+import { Empty, Problem } from "../../parts/Notes";
 import { Shape } from "../../parts/State";
 import { usePaused } from "../../state/view";
 import type { Asked } from "./asked";
@@ -43,7 +43,7 @@ export function LiveTail({ name, asked, chosen, onChoose }: TailProps): ReactEle
           <ul className="note-text plain-list">
             {tail.absent.map((each) => (
               <li key={each.cluster}>
-                Nothing comes from <Link to="/clusters/$name" params={{ name: each.cluster }}>{each.cluster}</Link>, because {each.reason}. {each.remedy}
+                Nothing comes from <Link to="/clusters/$name" params={{ name: each.cluster }}>{each.cluster}</Link>, because {each.reason}. {each.remedy ? `Try: ${each.remedy}` : ""}
               </li>
             ))}
           </ul>
@@ -53,7 +53,7 @@ export function LiveTail({ name, asked, chosen, onChoose }: TailProps): ReactEle
         {tailWords(tail)}
       </p>
       <div className={chosen ? "messages split" : "messages"}>
-        <MessageTable rows={tail.rows} chosen={chosen} onChoose={onChoose} empty={<p className="note">Waiting for messages…</p>} />
+        <MessageTable rows={tail.rows} chosen={chosen} onChoose={onChoose} empty={<Empty title="Waiting for messages…" command={`echo hello | braid produce ${name}`} />} />
         {chosen ? <RecordPane key={chosen} record={chosen} form={asked.form} onClose={() => onChoose(chosen)} /> : null}
       </div>
       {tail.cli ? <Command text={tail.cli} /> : null}

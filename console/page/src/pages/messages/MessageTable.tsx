@@ -20,7 +20,9 @@ interface TableProps {
 
 export function MessageTable({ rows, chosen, onChoose, empty }: TableProps): ReactElement {
   const found = useMemo<Ranked[]>(() => rows.map((row, rank) => ({ ...row, rank })), [rows]);
-  return <Table name="messages" rows={found} columns={columns(chosen, onChoose)} sort="found" empty={empty} />;
+  // The arrow says what people see: newer records come first, or last.
+  const down = (rows[0]?.timestamp_ms ?? 0) >= (rows.at(-1)?.timestamp_ms ?? 0);
+  return <Table name="messages" rows={found} columns={columns(chosen, onChoose, down)} sort={down ? "-found" : "found"} empty={empty} />;
 }
 
 /** One line of a key or value. */
@@ -42,9 +44,9 @@ export function placeText(row: MessageRow): string {
   return `${row.channel}/${row.partition}@${row.offset}`;
 }
 
-function columns(chosen: string, onChoose: (key: string) => void): CellColumn<Ranked>[] {
+function columns(chosen: string, onChoose: (key: string) => void, down: boolean): CellColumn<Ranked>[] {
   return [
-    { id: "found", label: "Time", text: (row) => dateTime(row.timestamp_ms, "utc"), order: (row) => row.rank, width: 118, cell: (row) => <Moment ms={row.timestamp_ms} /> },
+    { id: "found", label: "Time", text: (row) => dateTime(row.timestamp_ms, "utc"), order: (row) => (down ? -row.rank : row.rank), width: 118, cell: (row) => <Moment ms={row.timestamp_ms} /> },
     { id: "lane", label: "Lane", text: (row) => row.lane, width: 80, leave: "tablet" },
     { id: "place", label: "Partition", text: (row) => `${row.partition}`, order: (row) => row.partition, width: 90, align: "right", leave: "phone" },
     { id: "offset", label: "Offset", text: (row) => `${row.offset}`, order: (row) => row.offset, width: 100, align: "right", leave: "phone", cell: (row) => count(row.offset) },

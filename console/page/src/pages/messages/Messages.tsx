@@ -34,7 +34,7 @@ export function MessagesPage(): ReactElement {
     <>
       <Title name={`Messages of ${name}`} parent={[`/streams/${name}`, name]}>
         <Tabs label="Which messages" choices={SHOWN} chosen={following ? "tail" : ""} onChoose={(show) => change({ show, record: "" }, false)} />
-        <button type="button" onClick={() => setProducing(true)}>
+        <button type="button" aria-haspopup="dialog" onClick={() => setProducing(true)}>
           Produce
         </button>
       </Title>
@@ -139,7 +139,7 @@ function Missing({ absent, damaged }: { absent: readonly Absent[]; damaged: read
         {absent.map((each) => (
           <li key={`${each.cluster} ${each.partition ?? ""}`}>
             Not shown: what lies on <Link to="/clusters/$name" params={{ name: each.cluster }}>{each.cluster}</Link>
-            {each.partition ? ` in ${each.partition}` : ""}, because {each.reason}. {each.remedy}
+            {each.partition ? ` in ${each.partition}` : ""}, because {each.reason}. {each.remedy ? `Try: ${each.remedy}` : ""}
           </li>
         ))}
         {damaged.map((each) => (
@@ -155,7 +155,7 @@ function Missing({ absent, damaged }: { absent: readonly Absent[]; damaged: read
 function Nothing({ name, waiting, asked, last }: { name: string; waiting: boolean; asked: Asked; last: MessagesAnswer | undefined }): ReactElement {
   if (waiting) return <p className="note">Reading…</p>;
   if (last === undefined) return <p className="note">Nothing was read.</p>;
-  if (last.more && last.ended_by !== "end") return <Empty title="Nothing matched so far.">Ask on, and it looks further.</Empty>;
-  if (asked.filter || asked.from) return <Empty title="No message fits.">Remove a filter, or begin elsewhere.</Empty>;
+  if (last.more && last.ended_by !== "end") return <Empty title="Nothing matched so far." command={last.cli}>Ask on, and it looks further.</Empty>;
+  if (asked.filter || asked.from) return <Empty title="No message fits." command={last.cli}>Remove a filter, or begin elsewhere.</Empty>;
   return <Empty title="The stream holds no message." command={`echo hello | braid produce ${name}`} />;
 }
