@@ -94,7 +94,7 @@ async def play(directory: Path, seconds: float) -> tuple[Mapping[str, float], Ma
     Returns:
         The part of bytes that crossed zones by stream, and what became of each stream when the zone was lost.
     """
-    mesh_of = DevMesh(directory / "mesh", clusters=CLUSTERS, registries=3, assigners=3, secure=False)
+    mesh_of = DevMesh(directory / "mesh", clusters=CLUSTERS, registries=3, assigners=3, lagmons=3, dlqs=3, secure=False)
     async with mesh_of as local, braid.connect(local.ready.endpoint, client_id="operator") as mesh:
         both = {name: ZonedApplications(mesh, local.ready.endpoint, name, directory) for name in LANES}
         async with (
@@ -116,7 +116,7 @@ async def outlive(local: DevMesh, both: Mapping[str, ZonedApplications]) -> Mapp
     """Kills the zone that carries the plain stream, and brings it back; returns what became of each stream."""
     lost = both[PLAIN].carrier()
     zone = ZONES[CLUSTERS.index(lost)]
-    replicas = [f"{service}-{ZONES.index(zone)}" for service in ("registry", "assigner")]
+    replicas = [name for name in local.ready.services if name.endswith(f"-{ZONES.index(zone)}")]
     began = time.monotonic()
     for each in both.values():
         each.kill(zone)

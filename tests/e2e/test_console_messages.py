@@ -10,7 +10,7 @@ from tests.support.console.documents import HOSTILE
 from tests.support.console.message_answers import TRACE, followed
 from tests.support.console.recorded import RecordedServer, recorded_console
 
-pytestmark = pytest.mark.real
+pytestmark = [pytest.mark.real, pytest.mark.untimed]
 PATH = "/streams/logs/messages"
 
 

@@ -13,7 +13,7 @@ from tests.support.console.browsing import axe_violations, browser, open_page, v
 from tests.support.console.recorded import RecordedServer, recorded_console
 from tools import console_page
 
-pytestmark = pytest.mark.real
+pytestmark = [pytest.mark.real, pytest.mark.untimed]
 
 
 @pytest.fixture(scope="module")

@@ -60,10 +60,15 @@ SAMPLES: Final[Mapping[str, Mapping[str, Sequence[str]]]] = {
         ],
         "DeleteTenant": ['name: "acme"'],
         "ListTenants": ['name: "acme"'],
-        "ListEvents": ['history: "stream/logs"', 'filter {actor: "ada"}'],
+        "ListEvents": ['history: "stream/logs"', 'filter {actor: "ada"}', "newest: 3"],
+        "ReadMany": [
+            r'parts {method: "ListStreams"} parts {method: "GetStream" request: "\n\004logs"} within_ms: 500',
+            r'parts {method: "ListEvents" request: "8\003"}',
+        ],
         "VerifyArchive": ['history: "stream/logs"'],
     },
     "assigner": {
+        "ReadMany": ['parts {method: "ListGroups"} parts {method: "ListMembers"} parts {method: "ListLeases"}'],
         "GetGroup": ['name: "indexer"'],
         "CreateGroup": [f'name: "fresh" {_GROUP}'],
         "UpdateGroup": [f'name: "billing" {_GROUP}', 'name: "indexer" spec {streams: "logs" streams: "clicks"}'],
@@ -109,6 +114,7 @@ SAMPLES: Final[Mapping[str, Mapping[str, Sequence[str]]]] = {
         "Join": ["heartbeat {sequence: 1}", "acknowledge {delta_sequence: 1}", 'leave {reason: "x"}'],
     },
     "lagmon": {
+        "ReadMany": ['parts {method: "ListAlerts"} parts {method: "ListEvents"}'],
         "ListLag": ["page_size: 1"],
         "WatchLag": [""],
         "ListLagHistory": ["since_ms: 1 until_ms: 90000", 'since_ms: 1 until_ms: 9 filter { group: "indexer" }'],
@@ -126,6 +132,7 @@ SAMPLES: Final[Mapping[str, Mapping[str, Sequence[str]]]] = {
         "DeleteSilence": ['alert: "stream/logs/lag-page/live/indexer"'],
     },
     "dlq": {
+        "ReadMany": ['parts {method: "ListReplays"} parts {method: "ListDeadLetters"}'],
         "ListDeadLetters": ["filter: \"group = 'indexer'\""],
         "GetDeadLetter": ['name: "logs/1/0/0"'],
         "CreateReplay": [

@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final, Literal
 
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 from testbed.chromium import chromium_binary
 from tests.support.console.recorded import RecordedServer
@@ -36,6 +36,7 @@ PAGES: Final = {
 }
 LOOKS: Final[list[tuple[Theme, str]]] = [("light", "desk"), ("dark", "desk"), ("light", "phone"), ("dark", "phone")]
 SIZES: Final = {"desk": (1280, 720), "phone": (390, 844)}
+_PATIENCE_MS: Final = 60_000  # how long a test waits for what it expects; it judges no time, and others run beside it
 _AXE: Final = Path("console/page/node_modules/axe-core/axe.min.js")
 
 
@@ -56,6 +57,8 @@ def visit(started: Browser, server: RecordedServer, theme: Theme = "light", size
     width, height = SIZES[size]
     # Without a language in its environment Chromium calls its own one by a tag that `Intl` refuses.
     context = started.new_context(viewport={"width": width, "height": height}, color_scheme=theme, locale="en-US")
+    context.set_default_timeout(_PATIENCE_MS)
+    expect.set_options(timeout=_PATIENCE_MS)
     page = context.new_page()
     faults: list[str] = []
     page.on("console", lambda message: faults.append(message.text) if message.type == "error" else None)

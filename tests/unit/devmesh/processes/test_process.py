@@ -17,7 +17,10 @@ from tests.support.sleepers import BROKEN, HEEDLESS, PLAIN, Sleeper
 _SERVICE = """
 import json, os, pathlib, sys, time
 settings = {name: value for name, value in os.environ.items() if name.startswith("BRAID_")}
-pathlib.Path(settings["BRAID_READY_FILE"]).write_text(json.dumps({"metrics": "http://m", **settings}))
+ready = pathlib.Path(settings["BRAID_READY_FILE"])
+whole = ready.with_name("whole.json")
+whole.write_text(json.dumps({"metrics": "http://m", **settings}))
+whole.rename(ready)
 time.sleep(60)
 """
 
