@@ -49,6 +49,8 @@ PLANS: Final[Mapping[str, Plan]] = {
     "commit": Plan("request", (64, 300), commit.prepare),
     "envelope": Plan("commit", (20, 1_000_000)),
     "lag_decode": Plan("commit", (200_000,)),
+    "lag_scale": Plan("row", (5_000,)),
+    "lag_looks": Plan("row", (5_000,)),
     "acks": Plan("ack", (300_000,)),
     "placement": Plan("partition", (10_000,)),
 }

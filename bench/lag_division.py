@@ -144,10 +144,10 @@ class Cluster:
         model.wanted()
         for look in range(LOOKS):
             model.observe(work.ends, now.elapsed - 0.5 + look / LOOKS)
-            for part in model.slices():
+            for part in model.slices(model.facts(mesh)):
                 model.probes_due(part, mesh, now)
         facts = model.facts(mesh)
-        return LagColumns.of(facts.keys, [model.lags(part, facts, now) for part in model.slices()])
+        return LagColumns.of(facts.keys, [model.lags(part, facts, now) for part in model.slices(facts)])
 
     def _messages(self, now: Now) -> list[bytes]:
         version = self.view.reading.version if self.view is not None else 0

@@ -36,9 +36,9 @@ from services.lagmon.alerts.decisions.facts import (
 )
 from services.lagmon.codec import lag_message
 from services.lagmon.columns.checkpoint import Checkpoint, read_checkpoint, write_checkpoint
-from services.lagmon.columns.lags import LagColumns, LagRows
+from services.lagmon.columns.lags import LagColumns, LagRows, Lags
 from services.lagmon.columns.pages import page_of
-from services.lagmon.domain import ClusterModel, lag_of
+from services.lagmon.domain import ClusterModel
 from services.lagmon.kept.sampling import Sample, Sampler
 from services.lagmon.model.lag import Detail, Filter, LagRow
 from services.lagmon.policy import LONG_AGO, Now
@@ -129,37 +129,47 @@ def all_behind(table: Sequence[LagColumns]) -> list[LagColumns]:
     return found
 
 
+class Contest:
+    """Looks at one mesh, in columns and row by row."""
+
+    def __init__(self, groups: int) -> None:
+        self.mesh = Mesh(groups)
+        before = psutil.Process().memory_info().rss
+        self.watched = Watched(self.mesh)
+        self.first = self.watched.look()
+        self.memory = psutil.Process().memory_info().rss - before
+        gc.collect()
+        gc.freeze()  # a look through all objects of the mesh is no part of a slice
+
+    def contestants(self) -> dict[str, Contestant]:
+        """Returns who plays, by name."""
+
+        async def braid() -> int:
+            self.watched.look()
+            return self.mesh.size
+
+        async def peer() -> int:
+            return self.watched.sum_plainly()
+
+        return {PEER: peer, AGAIN: peer, "braid": braid}
+
+
 async def contest(how: Asked) -> Table:
     """Plays the rounds, then everything at once, pages and a restart."""
-    mesh = Mesh(how.units)
-    process = psutil.Process()
-    memory = process.memory_info().rss
-    watched = Watched(mesh)
-    first = watched.look()
-    gc.collect()
-    gc.freeze()  # a look through all objects of the mesh is no part of a slice
-
-    async def braid() -> int:
-        watched.look()
-        return mesh.size
-
-    async def peer() -> int:
-        return watched.sum_plainly()
-
-    contestants: dict[str, Contestant] = {PEER: peer, AGAIN: peer, "braid": braid}
-    found = rows(await play(contestants, how.rounds), PEER, "cpu")
+    looks = Contest(how.units)
+    mesh, watched = looks.mesh, looks.watched
+    found = rows(await play(looks.contestants(), how.rounds), PEER, "cpu")
     usual = [watched.look() for _ in range(LOOKS)]
     samples = [watched.sample() for _ in range(LOOKS)]
-    memory = process.memory_info().rss - memory
     outage = all_behind(watched.table)
     fired = [watched.look(outage) for _ in range(LOOKS)]
     facts = {
         "work": f"{mesh.size:,} rows of {how.units:,} groups with {PARTITIONS} partitions, all with targets; one core",
-        "the first look": said([first]),
+        "the first look": said([looks.first]),
         "a look": said(usual),
         "a look while all groups are behind": said(fired),
         "a sample of kept lag": said(samples),
-        "memory beside the mesh's": f"{memory / 1e6:.0f} MB",
+        "memory beside the mesh's": f"{looks.memory / 1e6:.0f} MB",
         **{f"ListLag, a page of {PAGE_SIZE_MAX} {name}": took for name, took in pages(watched.table).items()},
         "restart": restart(mesh),
     }
@@ -192,14 +202,9 @@ def restart(mesh: Mesh) -> str:
         for model in mesh.models
     ]
     began = time.process_time()
+    saved = [(name, read_checkpoint(data)) for name, data in written]  # in a thread of the service
     table: list[LagColumns] = []
-    for name, data in written:
-        model = ClusterModel(name)
-        model.take(0, read_checkpoint(data).commits(0), LONG_AGO)
-        model.register(mesh.view)
-        ends = {log: end for log in model.wanted() if (end := mesh.logs.get(TopicPartition(*log))) is not None}
-        model.observe(ends, 1.0)
-        table.append(lag_of(model, mesh.view, Now(1.0, 1_000)))
+    begun = sliced(beginning(mesh, saved, table))
     shown: list[LagRow] = page_of(table, Filter(), Detail.LANE, None, PAGE_SIZE_MAX)[0]
     looked = sliced(Evaluation().looking(Look(LagRows(table), True), facts_of(mesh), (), 1.0, 1_000))
     sampled = sliced(Sample(Now(1.0, 1_000)).taking(LagRows(table)))
@@ -207,8 +212,33 @@ def restart(mesh: Mesh) -> str:
     size, of_looks = sum(len(data) for _, data in written) / 1e6, (looked.every + sampled.every) / 1e3
     return (
         f"{took:.1f} s of CPU from {size:.0f} MB of checkpoints to all rows, the first {len(shown):,} lanes, and the "
-        f"first look and sample, which are {of_looks:.1f} s of it"
+        f"first look and sample, which are {of_looks:.1f} s of it; its longest slice {begun.longest:.0f} ms"
     )
+
+
+def beginning(
+    mesh: Mesh, saved: Sequence[tuple[str, Checkpoint]], table: list[LagColumns]
+) -> Generator[None, None, None]:
+    """Does what the service does at a start, and gives way where it does."""
+    for name, checkpoint in saved:
+        model = ClusterModel(name)
+        yield from model.registering(mesh.view)
+        for commits in checkpoint.commits(0):
+            model.take(0, commits, LONG_AGO)
+            yield
+        for at in (None, 1.0):  # the first table comes before the ends of logs
+            if at is not None:
+                logs = ((log, mesh.logs.get(TopicPartition(*log))) for log in model.wanted())
+                model.observe({log: end for log, end in logs if end is not None}, at)
+                yield
+            now = Now(at or 0.5, 1_000)
+            facts, parts = model.facts(mesh.view), list[Lags]()
+            for part in model.slices(facts):
+                parts.append(model.lags(part, facts, now))
+                yield
+            found = LagColumns.of(facts.keys, parts)
+            yield
+        table.append(found)
 
 
 def main() -> int:

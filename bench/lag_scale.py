@@ -91,10 +91,10 @@ class Mesh:
             model.register(self.view)
             for look in range(LOOKS):
                 model.observe(self.logs, now.elapsed - 0.5 + look / LOOKS)
-                for part in model.slices():
+                for part in model.slices(model.facts(self.view)):
                     model.probes_due(part, self.view, now)
             facts = model.facts(self.view)
-            found.append(LagColumns.of(facts.keys, [model.lags(part, facts, now) for part in model.slices()]))
+            found.append(LagColumns.of(facts.keys, [model.lags(part, facts, now) for part in model.slices(facts)]))
         return found
 
     def row_by_row(self) -> int:
@@ -166,21 +166,32 @@ class Mesh:
         return f"braid.{topic:05d}.live.1"
 
 
+class Contest:
+    """Seconds of one mesh, in columns and row by row."""
+
+    def __init__(self, groups: int) -> None:
+        self.mesh = Mesh(groups)
+
+    def contestants(self) -> dict[str, Contestant]:
+        """Returns who plays, by name."""
+
+        async def braid() -> int:
+            return sum(map(len, self.mesh.refresh()))
+
+        async def peer() -> int:
+            return self.mesh.row_by_row()
+
+        return {PEER: peer, AGAIN: peer, "braid": braid}
+
+
 async def contest(how: Asked) -> Table:
     """Plays the rounds, then asks for pages."""
     process = psutil.Process()
     before = process.memory_info().rss
-    mesh = Mesh(how.units)
+    contestants = Contest(how.units)
+    mesh = contestants.mesh
     memory = process.memory_info().rss - before
-
-    async def braid() -> int:
-        return sum(map(len, mesh.refresh()))
-
-    async def peer() -> int:
-        return mesh.row_by_row()
-
-    contestants: dict[str, Contestant] = {PEER: peer, AGAIN: peer, "braid": braid}
-    found = rows(await play(contestants, how.rounds), PEER, "cpu")
+    found = rows(await play(contestants.contestants(), how.rounds), PEER, "cpu")
     table = mesh.refresh()
     facts = {
         "work": f"{mesh.size:,} rows of {how.units:,} groups with {PARTITIONS} partitions on {CLUSTERS} clusters, "
@@ -245,7 +256,9 @@ def restart(mesh: Mesh) -> str:
 
     def begin() -> None:
         for data in written:
-            ClusterModel("again").take(0, read_checkpoint(data).commits(0), LONG_AGO)
+            model = ClusterModel("again")
+            for commits in read_checkpoint(data).commits(0):
+                model.take(0, commits, LONG_AGO)
 
     saved, begun = _timed(write), _timed(begin)
     size = sum(map(len, written)) / 1e6

@@ -6,6 +6,7 @@ a contestant's own in the same round. One contestant is the peer again: unless i
 quiet enough to tell anything.
 """
 
+import math
 import statistics
 from collections.abc import Collection, Mapping, Sequence
 from typing import Final, Literal, NamedTuple
@@ -83,6 +84,17 @@ def verdict(found: Sequence[Row], self_check: str) -> str:
     if again.rounds < ROUNDS_MIN:
         return f"not to be quoted: {again.rounds} rounds, fewer than {ROUNDS_MIN}"
     return ""
+
+
+def interval(ratios: Sequence[float]) -> tuple[float, float]:
+    """Returns bounds between which the median of such ratios is, 19 times of 20; the extremes where they are few.
+
+    They are two of the ratios themselves, by rank, so that nothing is assumed of how a busy machine spreads them.
+    """
+    ordered = sorted(ratios)
+    rank = math.floor((len(ordered) - 1.96 * math.sqrt(len(ordered))) / 2)
+    rank = max(0, rank - 1)
+    return ordered[rank], ordered[-1 - rank]
 
 
 def _cost(sample: Sample, basis: Basis) -> float:

@@ -3,20 +3,21 @@
 The shell passes in commits, ends of logs and records read for their time; the model answers what to ask for next.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from braid.kernel.ids import ASIDE_GROUP
-from braid.kernel.limits.lagmon.sampling import LAG_COLUMN_ROWS, LAG_PROGRESS_MAX
+from braid.kernel.limits.lagmon.sampling import LAG_COLUMN_ROWS, LAG_COSTLY_ROWS, LAG_PROGRESS_MAX, LAG_SLICE_ROWS
 from braid.kernel.ports import TopicPartition
+from braid.kernel.timing.slices import finished
 from services.lagmon.columns.ends import EndColumns
 from services.lagmon.columns.lags import LagColumns, Lags
 from services.lagmon.columns.pairs import PairFacts, pair_facts
 from services.lagmon.columns.progress import Kind, PairName, ProgressColumns
-from services.lagmon.columns.readings import may_want_probe, read_rows, stale_rows
+from services.lagmon.columns.readings import costly_rows, may_want_probe, read_rows, stale_rows
 from services.lagmon.model.lag import Source
 from services.lagmon.model.mesh_view import Channel, MeshView
 from services.lagmon.policy import Now
@@ -63,6 +64,7 @@ class ClusterModel:
         self.missing: frozenset[str] = frozenset()
         self.left_out = 0
         self._registered: MeshView | None = None
+        self._drops = 0  # times rows were dropped
         self._wanted: tuple[TopicPartition, ...] | None = None
         self._facts: tuple[MeshView, frozenset[str], int, PairFacts] | None = None
 
@@ -102,30 +104,40 @@ class ClusterModel:
         self._drop(rows[self.progress["origin"][rows] == origin])
 
     def register(self, view: MeshView) -> None:
+        """Does all of `registering` at once."""
+        finished(self.registering(view))
+
+    def registering(self, view: MeshView) -> Generator[None, None, None]:
         """Adds registered groups, which lag in open channels they consume and drained ones they have yet to read.
 
-        Also where they never committed.
+        Also where they never committed. Yields between groups; what was dropped meanwhile is added the next time.
         """
         if self._registered is view:
             return
+        drops, work = self._drops, 0
         streams: dict[str, list[Channel]] = {}
         for channel in view.channels.values():
             if channel.cluster == self.name:
                 streams.setdefault(channel.stream, []).append(channel)
         for group, subscription in (view.groups or {}).items():
+            work += 1
             for stream in subscription.streams:
                 for channel in streams.get(stream, ()):
                     if subscription.lags_in(channel):
-                        self._expect(group, channel)
+                        work += self._expect(group, channel)
             for name in subscription.reading:
                 read = view.channels.get(name)
                 if read is not None and read.cluster == self.name and subscription.lags_in(read):
-                    self._expect(group, read)
-        rows = self.progress.rows()
+                    work += self._expect(group, read)
+            if work >= LAG_SLICE_ROWS:
+                work = 0
+                yield
+        yield
+        rows, undisturbed = self.progress.rows(), drops == self._drops
         expected = rows[self.progress["kind"][rows] == Kind.EXPECTED]
         wanted = self.facts(view).expected[self.progress["pair"][expected]]
         self._drop(expected[~wanted])
-        self._registered = view
+        self._registered = view if undisturbed else None
 
     def observe(self, ends: Mapping[TopicPartition, int], at: float) -> None:
         """Notes where logs ended at that time."""
@@ -183,10 +195,21 @@ class ClusterModel:
             self._wanted = tuple(sorted(self.ends.logs))
         return self._wanted
 
-    def slices(self) -> Iterator[_Ints]:
-        """Yields the rows that are known now, in parts small enough to be computed at once; at least one, if empty."""
-        rows = self.progress.rows()
-        return (rows[at : at + LAG_COLUMN_ROWS] for at in range(0, max(1, len(rows)), LAG_COLUMN_ROWS))
+    def slices(self, facts: PairFacts) -> Iterator[_Ints]:
+        """Yields the rows that are known now, in parts small enough to be computed at once; at least one, if empty.
+
+        The size of a part is decided when it is asked for: rows that are read one by one count as many others.
+        """
+        rows, known = self.progress.rows(), self.progress
+        at, end = 0, max(1, len(rows))
+        while at < end:
+            part = rows[at : at + LAG_COLUMN_ROWS]
+            part = part[known["kind"][part] != Kind.FREE]  # dropped meanwhile
+            drained = facts.drained_rows(known, part)
+            weights = np.where(costly_rows(known, self.ends, part, drained), LAG_COLUMN_ROWS // LAG_COSTLY_ROWS, 1)
+            count = max(1, int(np.searchsorted(np.cumsum(weights), LAG_COLUMN_ROWS, side="right")))
+            yield part[:count]
+            at = int(np.searchsorted(rows, part[count])) if count < len(part) else at + LAG_COLUMN_ROWS
 
     def probes_due(self, rows: _Ints, view: MeshView, now: Now) -> dict[TopicPartition, int]:
         """Returns undone offsets whose records must be read for their time, at most one for each partition."""
@@ -257,10 +280,11 @@ class ClusterModel:
         self._wanted = None
         return self.progress.add(pairs, partitions, logs)
 
-    def _expect(self, group: str, channel: Channel) -> None:
+    def _expect(self, group: str, channel: Channel) -> int:
+        """Adds rows of a group in a channel; returns how many."""
         pair = self.progress.pair_number(PairName(group, channel.topic))
         if self.progress.complete.get(pair) == channel.partitions:
-            return
+            return 0
         partitions = np.arange(channel.partitions)
         missing = partitions[self.progress.find(np.full(len(partitions), pair), partitions) < 0]
         wanting = len(missing)
@@ -270,12 +294,14 @@ class ClusterModel:
         if len(missing) == wanting:
             self.progress.complete[pair] = channel.partitions
         self.progress.release(pair)
+        return len(missing)
 
     def _drop(self, rows: _Ints) -> None:
         """Drops rows; `register` adds a registered group again when it is next called."""
         if len(rows):
             self.progress.drop(rows.tolist())
             self._wanted = self._registered = None
+            self._drops += 1
 
     def _stuck_at(self, partition: TopicPartition, offset: int) -> _Ints:
         """Returns the groups whose oldest undone record in a partition is this one."""

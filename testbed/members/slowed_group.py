@@ -24,6 +24,7 @@ PARTITIONS: Final = 12
 EVEN: Final = PARTITIONS // len(MEMBERS)
 RATE: Final = 60  # records a second: a slow member bears 10 of them, and one lease has 5
 TARGET_SECONDS: Final = 2.0
+EVEN_SECONDS: Final = 150.0  # until it is so at first; members that join apart are warmed up one after the other
 LEASE_MS: Final = 10_000  # nobody may lose a lease because the machine stalls
 
 
@@ -49,7 +50,8 @@ class SlowedGroup:
                 self._processes[name] = await asyncio.create_subprocess_exec(
                     sys.executable, "-m", "testbed.members.slowable_member", *slow, cwd=ROOT, stderr=errors
                 )
-        await until(lambda: [self.held(name) for name in MEMBERS] == [EVEN] * len(MEMBERS), str(self), 60)
+        even = [EVEN] * len(MEMBERS)
+        await until(lambda: [self.held(name) for name in MEMBERS] == even, lambda: str(self), EVEN_SECONDS)
 
     async def close(self) -> None:
         """Kills all member processes."""

@@ -15,6 +15,13 @@ pytestmark = pytest.mark.real
 _PLACES: Final = [*PAGES, *STATES]
 _SLICE: Final = [(name, *LOOKS[place % len(LOOKS)]) for place, name in enumerate(_PLACES)]
 _SPARE_TABS: Final = 3
+# Of what is seen, how far it was moved while nobody did anything: beyond a tenth, people press what they did not mean.
+_SHIFT_MAX: Final = 0.1
+_SHIFTS: Final = """() => {
+    window.shifted = 0;
+    new PerformanceObserver((list) => list.getEntries().forEach((it) => { window.shifted += it.value; }))
+        .observe({type: "layout-shift", buffered: true});
+}"""
 # Marks what the keyboard must reach; rows that are out of sight are not in the document.
 _MARK: Final = """() => {
     const scope = document.querySelector("dialog[open]") ?? document;
@@ -124,6 +131,19 @@ def test_a_control_that_tab_does_not_reach_is_seen(chromium: Browser, server: Re
             "() => document.querySelector('input.filter').addEventListener('keydown', (it) => it.preventDefault())"
         )
         assert _unreached(page)
+
+
+def test_what_comes_pushes_nothing_down(chromium: Browser, server: RecordedServer) -> None:
+    """A page that gets its first answer moves nothing that somebody was about to press."""
+    found = []
+    for name, path in PAGES.items():
+        with visit(chromium, server) as page:
+            page.add_init_script(f"({_SHIFTS})()")
+            open_page(page, server, path)
+            page.evaluate("() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
+            shifted: float = page.evaluate("window.shifted")
+            found += [f"{name}: {shifted:.2f}"] if shifted > _SHIFT_MAX else []
+    assert not found, found
 
 
 def test_every_action_opens_and_closes_by_keyboard(chromium: Browser, server: RecordedServer) -> None:

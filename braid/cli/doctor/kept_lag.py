@@ -23,7 +23,7 @@ async def _ask(session: "Session", known: "KnownEndpoint") -> KeptLagFacts | Non
     from braid.api.lagmon.v1.lagmon_service_pb2 import ListLagHistoryRequest, ListLagHistoryResponse
     from braid.cli.core.replicas import connected
 
-    request = ListLagHistoryRequest(since_ms=session.now_ms - 60_000, page_size=1)
+    request = ListLagHistoryRequest(since_ms=session.now_ms - 60_000, page_size=1, own_only=True)
     try:
         async with connected(session, known) as replica:
             answer = await replica.ask("ListLagHistory", request, ListLagHistoryResponse, CLI_PROBE_SECONDS)

@@ -7,12 +7,13 @@ all of it. What is cut, changed or of another version is refused as a whole.
 import json
 import struct
 import zlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from braid.kernel.limits.lagmon.sampling import LAG_CHECKPOINT_ROWS
 from services.lagmon.columns.progress import PairName
 
 _Ints = NDArray[np.int64]
@@ -71,19 +72,21 @@ class Checkpoint(NamedTuple):
         places = zip(starts, self.positions, ends, strict=True)
         return [number for number, (start, position, end) in enumerate(places) if start <= position <= end]
 
-    def commits(self, origin: int) -> SavedCommits:
-        """Returns the commits that came from one partition of the offset log."""
-        rows = np.flatnonzero(self.origins == origin)
-        numbers, pair = np.unique(self.pair[rows], return_inverse=True)
-        return SavedCommits(
-            [self.pairs[number] for number in numbers.tolist()],
-            pair,
-            self.partitions[rows],
-            np.zeros(len(rows), np.bool_),
-            self.offsets[rows],
-            self.times_ms[rows],
-            [self.metadata[row] for row in rows.tolist()],
-        )
+    def commits(self, origin: int, size: int = LAG_CHECKPOINT_ROWS) -> Iterator[SavedCommits]:
+        """Yields the commits that came from one partition of the offset log, some of them at a time; none if none."""
+        every = np.flatnonzero(self.origins == origin)
+        for at in range(0, len(every), size):
+            rows = every[at : at + size]
+            numbers, pair = np.unique(self.pair[rows], return_inverse=True)
+            yield SavedCommits(
+                [self.pairs[number] for number in numbers.tolist()],
+                pair,
+                self.partitions[rows],
+                np.zeros(len(rows), np.bool_),
+                self.offsets[rows],
+                self.times_ms[rows],
+                [self.metadata[row] for row in rows.tolist()],
+            )
 
 
 def write_checkpoint(found: Checkpoint) -> bytes:

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,6 +37,9 @@ class _Fact(NamedTuple):
     expected: bool = False
 
 
+_NO_PAIR: Final = _Fact()
+
+
 @dataclass(frozen=True, slots=True)
 class PairFacts:
     """Facts by the number of a pair.
@@ -64,29 +67,41 @@ class PairFacts:
 
     def shown_rows(self, known: ProgressColumns, rows: NDArray[np.int64]) -> _Flags:
         """Says which rows are shown; rows of pairs that are newer than these facts are not."""
-        pairs = known["pair"][rows]
-        there = pairs < len(self.stamps)
-        pairs = np.where(there, pairs, 0) if len(self.stamps) else pairs
+        pairs, there = self._pairs(known, rows)
         if not len(self.stamps):
-            return np.zeros(len(rows), np.bool_)
-        there &= self.stamps[pairs] == known.pair_stamps[pairs]
+            return there
         has_envelope = known["kind"][rows] > Kind.PLAIN
         shown: _Flags = there & self.shown[pairs] & ~(self.hides_envelopes[pairs] & has_envelope)
         return shown
+
+    def drained_rows(self, known: ProgressColumns, rows: NDArray[np.int64]) -> _Flags:
+        """Says of which rows the channels hold nothing for the group; False for pairs that are newer."""
+        pairs, there = self._pairs(known, rows)
+        return there & self.drained[pairs] if len(self.stamps) else there
+
+    def _pairs(self, known: ProgressColumns, rows: NDArray[np.int64]) -> tuple[NDArray[np.int64], _Flags]:
+        """Returns the pair of each row, and whether these facts are about it; 0 where they are not."""
+        pairs = known["pair"][rows]
+        there: _Flags = pairs < len(self.stamps)
+        pairs = np.where(there, pairs, 0)
+        if len(self.stamps):
+            there &= self.stamps[pairs] == known.pair_stamps[pairs]
+        return pairs, there
 
 
 def pair_facts(cluster: str, known: ProgressColumns, view: MeshView, missing: frozenset[str]) -> PairFacts:
     """Looks up all pairs in the mesh."""
     keys: list[tuple[PairKey, int]] = []
-    facts = np.zeros((len(known.pairs), len(_Fact._fields)), np.bool_)
+    each = [_NO_PAIR] * len(known.pairs)
     for number, pair in enumerate(known.pairs):
         if pair is None:
             continue
         channel, subscription = view.topics.get((cluster, pair.topic)), view.subscription(pair.group)
-        facts[number] = _fact(pair, channel, subscription, view, missing)
+        each[number] = _fact(pair, channel, subscription, view, missing)
         stream, lane = (channel.stream, channel.lane) if channel is not None else ("", "")
         keys.append((PairKey(pair.group, stream, lane, cluster, pair.topic), number))
     keys.sort()
+    facts = np.array(each, np.bool_).reshape(len(each), len(_Fact._fields))
     rank = np.zeros(len(known.pairs), np.int64)
     rank[[number for _, number in keys]] = np.arange(len(keys))
     stamps = known.pair_stamps[: len(known.pairs)].copy()

@@ -48,9 +48,8 @@ def read_rows(known: ProgressColumns, ends: EndColumns, rows: _Ints, drained: _F
     Args:
         drained: Of each row, whether its channel holds nothing for the group.
     """
-    kind, committed, logs = known["kind"][rows], known["committed"][rows], known["log"][rows]
-    end, count = ends.ends[logs], len(rows)
-    done = drained | ((kind != Kind.EXPECTED) & (end >= 0) & (end <= committed))
+    count = len(rows)
+    done = drained | _done_rows(known, ends, rows)
     known.decode(rows[~done])
     found = Readings(
         np.zeros(count, np.int64),
@@ -67,6 +66,21 @@ def read_rows(known: ProgressColumns, ends: EndColumns, rows: _Ints, drained: _F
             _put_one(found, at, known, ends, int(rows[at]), now)
         _put_simple(found, left[~rich], known, ends, rows[left[~rich]], now)
     return found
+
+
+def costly_rows(known: ProgressColumns, ends: EndColumns, rows: _Ints, drained: _Flags) -> _Flags:
+    """Says which rows `read_rows` reads one by one, because an envelope is to be decoded or only the policy knows."""
+    costly: _Flags = ~(drained | _done_rows(known, ends, rows))
+    left = rows[costly]
+    costly[costly] = (known["kind"][left] == Kind.UNDECODED) | _needs_policy(known, ends, left)
+    return costly
+
+
+def _done_rows(known: ProgressColumns, ends: EndColumns, rows: _Ints) -> _Flags:
+    """Whether the end of each row's log is known, and committed."""
+    end = ends.ends[known["log"][rows]]
+    done: _Flags = (known["kind"][rows] != Kind.EXPECTED) & (end >= 0) & (end <= known["committed"][rows])
+    return done
 
 
 def may_want_probe(known: ProgressColumns, ends: EndColumns, rows: _Ints) -> _Flags:
@@ -86,8 +100,8 @@ def _needs_policy(known: ProgressColumns, ends: EndColumns, rows: _Ints) -> _Fla
     logs = known["log"][rows]
     end, start, beyond = ends.ends[logs], ends.starts[logs], known["beyond"][rows]
     rich: _Flags = known["kind"][rows] == Kind.RICH
-    rich |= (beyond > 0) & ((start > known["first_end"][rows]) | (known["claims_end"][rows] > end))
-    rich |= (end < 0) & (known["kind"][rows] >= Kind.UNDECODED)
+    cut = (start > known["first_end"][rows]) | (known["claims_end"][rows] > end)
+    rich |= (beyond > 0) & cut & (end >= 0)  # of a log that was never looked at only the envelope says something
     if known.no_records:
         rich |= np.isin(rows, list(known.no_records))
     return rich
@@ -110,8 +124,7 @@ def _put_simple(
     logs = known["log"][rows]
     end = ends.ends[logs]
     oldest = np.maximum(known["first_end"][rows], np.maximum(ends.starts[logs], 0))
-    unseen = places[end < 0]
-    found.source[unseen] = Source.UNKNOWN
+    _put_unseen(found, places[end < 0], known, rows[end < 0], now)
     undone = oldest < end
     places, rows, logs, oldest, end = places[undone], rows[undone], logs[undone], oldest[undone], end[undone]
     found.oldest[places] = oldest
@@ -121,6 +134,16 @@ def _put_simple(
     found.seconds[places] = np.maximum(seconds, 0.0)
     found.source[places] = source
     found.probe[places] = ~exact & _probe_due(known, rows, oldest, written.by, now)
+
+
+def _put_unseen(found: Readings, places: _Ints, known: ProgressColumns, rows: _Ints, now: Now) -> None:
+    """Reads rows whose logs were never looked at, from their envelopes alone."""
+    told = (known["kind"][rows] == Kind.SIMPLE) & (known["oldest_ms"][rows] >= 0)
+    found.source[places] = np.where(told, Source.ENVELOPE, Source.UNKNOWN)
+    places, rows = places[told], rows[told]
+    gaps = known["claims_end"][rows] - known["first_end"][rows] - known["beyond"][rows]
+    found.records[places] = np.maximum(1, gaps)
+    found.seconds[places] = np.maximum(0.0, (now.wall_ms - known["oldest_ms"][rows]) / 1000)
 
 
 def _ages(

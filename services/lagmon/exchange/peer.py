@@ -14,6 +14,7 @@ from braid.kernel.limits.lagmon.division import (
     LAG_PEER_AGAIN_SECONDS,
     LAG_PEER_ANSWER_SECONDS,
     LAG_PEER_FAILURES,
+    LAG_PEER_HISTORY_SECONDS,
     LAG_PEER_MESSAGE_SECONDS,
     LAG_PEER_PAUSE_SECONDS,
     LAG_PEER_SECONDS,
@@ -26,6 +27,7 @@ from services.lagmon.division.views import ClusterView
 from services.lagmon.exchange.answers import Answer
 
 _METHOD: Final = method_path("lagmon", "ReadLagColumns")
+_HISTORY: Final = method_path("lagmon", "ListLagHistory")
 
 
 class Peer:
@@ -92,6 +94,11 @@ class Peer:
             self._told()
             took = clock.elapsed() - began
             await clock.sleep(max(pause, min(took * LAG_PAUSE_FACTOR, LAG_PEER_PAUSE_SECONDS)))
+
+    async def history(self, request: api.ListLagHistoryRequest) -> api.ListLagHistoryResponse:
+        """Asks for lag over time that it keeps. Raises a `BraidError`, such as `DeadlineExceeded`."""
+        options = CallOptions(LAG_PEER_HISTORY_SECONDS, self._host.ids.ulid(), principal=self._asker)
+        return await self._channel.unary(_HISTORY, request, api.ListLagHistoryResponse, options)
 
     async def close(self) -> None:
         """Closes the connection."""

@@ -131,7 +131,7 @@ class RecordProber:
     async def read_due(self, view: MeshView) -> int:
         """Reads the records at which groups stall; returns how many it tried."""
         due: dict[TopicPartition, int] = {}
-        for rows in self._model.slices():
+        for rows in self._model.slices(self._model.facts(view)):
             clock = self._host.clock
             due |= self._model.probes_due(rows, view, Now(clock.elapsed(), clock.now_ms()))
             if len(due) >= LAG_PROBES_AT_ONCE:

@@ -126,10 +126,11 @@ class OffsetTail:
         starts, ends = ([of[partition] for partition in partitions] for of in (self._positions, self._targets))
         for number in saved.usable(starts, ends):
             partition, position, epoch = partitions[number], saved.positions[number], saved.epochs[number]
-            self._model.take(number, saved.commits(number), LONG_AGO)
+            for commits in saved.commits(number):
+                self._model.take(number, commits, LONG_AGO)
+                await self._host.clock.sleep(0)
             self._positions[partition], self._epochs[partition] = position, epoch
             known[partition] = KnownLog(epoch, position)
-            await self._host.clock.sleep(0)
         self._log.info("offsets begin with a checkpoint", partitions=len(known), rows=len(self._model.progress))
         return known
 

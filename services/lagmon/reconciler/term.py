@@ -12,6 +12,7 @@ from braid.kafka.offset_log.table import OffsetCounts
 from braid.kernel.limits.lagmon.division import LAG_PEER_SECONDS, LAG_RECALL_SECONDS
 from braid.kernel.limits.lagmon.sampling import LAG_TABLE_SECONDS
 from braid.kernel.ports import Kafka, Task
+from braid.kernel.timing.slices import in_turns
 from braid.runtime.replica import Replica
 from services.lagmon.alerts.decisions.evaluation import Look
 from services.lagmon.columns.lags import LagColumns, LagRows
@@ -76,15 +77,18 @@ class Clusters:
         self._checkpoints: dict[str, Checkpoints] = {}  # of clusters that are or were followed
         self._table: Table | None = None
         self._computing = asyncio.Lock()
+        self._news = asyncio.Event()  # of groups and channels, or of a cluster that is followed
         self._took_seconds = 0.0  # to compute the table
 
     async def run(self) -> None:
         """Follows until cancelled."""
-        readers = self._replica.host.tasks.spawn(self.readers.run(), "other lag monitors")
+        spawn = self._replica.host.tasks.spawn
+        tasks = [spawn(self.readers.run(), "other lag monitors"), spawn(self._register(), "groups of clusters")]
         try:
             await self._peers.run()
         finally:
-            readers.cancel()
+            for task in tasks:
+                task.cancel()
             for name in list(self._followed):
                 self._leave(name, "this replica stops")
 
@@ -135,10 +139,10 @@ class Clusters:
         own: dict[str, OwnReading] = {}
         for name, followed in list(self._followed.items()):
             model = followed.model
-            model.register(view)
+            await in_turns(clock, model.registering(view))
             self._recall(name, followed, now)
             facts, parts = model.facts(view), []
-            for rows in model.slices():
+            for rows in model.slices(facts):
                 parts.append(model.lags(rows, facts, now))
                 await clock.sleep(0)
             columns = LagColumns.of(facts.keys, parts)
@@ -193,9 +197,18 @@ class Clusters:
         for name in self._checkpoints.keys() - view.clusters.keys():
             tasks.spawn(tasks.run_blocking(self._checkpoints.pop(name).remove), f"checkpoint {name}")
         self._divide()
-        for followed in self._followed.values():
-            followed.model.register(view)
-            followed.ends.wake()
+        self._news.set()
+
+    async def _register(self) -> None:
+        """Adds registered groups to all models, slice by slice, so that ends of their logs are looked at soon."""
+        clock = self._replica.host.clock
+        while True:
+            await self._news.wait()
+            self._news.clear()
+            async with self._computing:
+                for followed in list(self._followed.values()):
+                    await in_turns(clock, followed.model.registering(self._peers.view))
+                    followed.ends.wake()
 
     def _divide(self) -> None:
         """Begins and ends to read clusters, by who else reads them well."""
@@ -230,7 +243,6 @@ class Clusters:
         host, log = self._replica.host, self._replica.log.bind(cluster=name)
         cluster = self._kafka.cluster(place.bootstrap, place.security_profile)
         model = ClusterModel(name)
-        model.register(self._peers.view)
         ends = EndWatch(host, cluster, model, lambda: self._peers.view)
         checkpoints = None
         if self._files is not None:
@@ -239,6 +251,7 @@ class Clusters:
         tasks = [host.tasks.spawn(tail.run(), f"offsets {name}"), host.tasks.spawn(ends.run(), f"ends {name}")]
         until = host.clock.elapsed() + LAG_RECALL_SECONDS
         self._followed[name] = _Followed(place, model, tail, ends, tasks, until)
+        self._news.set()
         log.info("following a cluster's offsets")
 
     def _leave(self, name: str, why: str) -> None:

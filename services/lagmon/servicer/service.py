@@ -92,7 +92,7 @@ class Lagmon:
         clusters = self._clusters = Clusters(replica, self._kafka, self._files)
         keeper = self._keeper = Keeper(replica.host, clusters.table, replica.log, self._files, self._kept_bytes)
         reads = Reads(replica, clusters, keeper)
-        histories = HistoryReads(replica.host.clock, keeper)
+        histories = HistoryReads(replica.host.clock, keeper, replica.instance, lambda: clusters.readers.members)
         watch = self._alerts = AlertWatch(replica, keeper)
         outlets = self._outlets = AlertOutlets(replica, self._outgoing)
         alerts = AlertRequests(replica, watch, outlets, self._outgoing.runbooks)

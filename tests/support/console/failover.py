@@ -1,16 +1,11 @@
-"""A failover as somebody watches it in a browser: a cluster dies under traffic, and the page's diagram moves.
-
-`python -m tests.support.console.failover DIRECTORY` plays it on a mesh of its own, and writes a picture of each moment.
-"""
+"""A failover as somebody watches it in a browser: a cluster dies under traffic, and the page's diagram moves."""
 
 import asyncio
 import re
 import subprocess
 import sys
-import tempfile
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from pathlib import Path
 from typing import Final, NamedTuple
 
 from playwright.async_api import Page, async_playwright, expect
@@ -20,7 +15,6 @@ from braid.api.registry.v1.registry_service_pb2 import CreateStreamRequest, GetS
 from braid.api.registry.v1.stream_pb2 import CHANNEL_STATE_ACTIVE, Channel, LaneSpec, Stream, StreamSpec
 from devmesh.mesh import DevMesh
 from testbed.chromium import chromium_binary
-from testbed.mesh import running_mesh
 from testbed.patience import until
 from tests.support.console.browsing import SIZES
 
@@ -152,18 +146,3 @@ async def _events(page: Page, stream: str) -> str:
     rows = page.locator("main")
     await expect(rows).to_contain_text("Traffic moved")
     return await rows.inner_text()
-
-
-def main() -> int:
-    """Plays it on a mesh of its own; writes `console-failover-MOMENT.png`."""
-    target = Path(sys.argv[1])
-    with tempfile.TemporaryDirectory() as directory, running_mesh(Path(directory), lagmons=1, console=True) as mesh:
-        watched = asyncio.run(watched_failover(mesh, "orders"))
-    for moment, frame in watched.frames.items():
-        (target / f"console-failover-{moment}.png").write_bytes(frame)
-    print(f"shown {watched.behind_seconds:.2f} s after the event; {watched.sent} records acknowledged")
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

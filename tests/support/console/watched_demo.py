@@ -221,7 +221,7 @@ def _moments(page: Page, played: _Played, ready: Ready, taken: dict[str, int]) -
 def _moment(page: Page, played: _Played) -> Moment:
     seconds = time.monotonic() - played.begun
     page.evaluate(_CAPTION, f"{seconds:5.1f} s   {played.act}")
-    return Moment(seconds, played.act, page.screenshot())
+    return Moment(seconds, played.act, page.screenshot(animations="disabled"))
 
 
 def _now_ms() -> int:

@@ -158,6 +158,7 @@ class ListLagHistoryRequest(_message.Message):
     STEP_MS_FIELD_NUMBER: _builtins.int
     PAGE_SIZE_FIELD_NUMBER: _builtins.int
     PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    OWN_ONLY_FIELD_NUMBER: _builtins.int
     since_ms: _builtins.int
     """The range, milliseconds since the epoch: `since_ms` is needed, `until_ms` is not part of it, and 0 is now."""
     until_ms: _builtins.int
@@ -168,6 +169,8 @@ class ListLagHistoryRequest(_message.Message):
     page_size: _builtins.int
     """Histories in an answer; fewer come where they are long."""
     page_token: _builtins.str
+    own_only: _builtins.bool
+    """Only rows that the answering replica keeps. Without it, rows of other replicas are put together with them."""
     @_builtins.property
     def filter(self) -> Global___LagHistoryFilter: ...
     def __init__(
@@ -179,10 +182,11 @@ class ListLagHistoryRequest(_message.Message):
         step_ms: _builtins.int = ...,
         page_size: _builtins.int = ...,
         page_token: _builtins.str = ...,
+        own_only: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["filter", b"filter"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["filter", b"filter", "page_size", b"page_size", "page_token", b"page_token", "since_ms", b"since_ms", "step_ms", b"step_ms", "until_ms", b"until_ms"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["filter", b"filter", "own_only", b"own_only", "page_size", b"page_size", "page_token", b"page_token", "since_ms", b"since_ms", "step_ms", b"step_ms", "until_ms", b"until_ms"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -200,13 +204,14 @@ class ListLagHistoryResponse(_message.Message):
     DAMAGED_FIELD_NUMBER: _builtins.int
     TROUBLE_FIELD_NUMBER: _builtins.int
     KEPT_FIELD_NUMBER: _builtins.int
+    SILENT_FIELD_NUMBER: _builtins.int
     next_page_token: _builtins.str
     time_ms: _builtins.int
     """The answering replica's wall clock, milliseconds since the epoch."""
     step_ms: _builtins.int
     """The length of a row."""
     kept_since_ms: _builtins.int
-    """Since when the answering replica has rows of this length; 0 for never. Replicas keep what they see, each for itself."""
+    """Since when there are rows of this length; 0 for never. Replicas keep what they see, each for itself."""
     damaged: _builtins.int
     """Stretches of the range that the replica could not read, because a file is damaged."""
     trouble: _builtins.str
@@ -219,6 +224,10 @@ class ListLagHistoryResponse(_message.Message):
     def kept(self) -> _lag_history_pb2.KeptLagStatus:
         """How the answering replica keeps rows; absent from replicas of older releases."""
 
+    @_builtins.property
+    def silent(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Replicas that did not answer: rows that they alone keep are missing."""
+
     def __init__(
         self,
         *,
@@ -230,10 +239,11 @@ class ListLagHistoryResponse(_message.Message):
         damaged: _builtins.int = ...,
         trouble: _builtins.str = ...,
         kept: _lag_history_pb2.KeptLagStatus | None = ...,
+        silent: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["kept", b"kept"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["damaged", b"damaged", "histories", b"histories", "kept", b"kept", "kept_since_ms", b"kept_since_ms", "next_page_token", b"next_page_token", "step_ms", b"step_ms", "time_ms", b"time_ms", "trouble", b"trouble"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["damaged", b"damaged", "histories", b"histories", "kept", b"kept", "kept_since_ms", b"kept_since_ms", "next_page_token", b"next_page_token", "silent", b"silent", "step_ms", b"step_ms", "time_ms", b"time_ms", "trouble", b"trouble"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -136,10 +136,12 @@ def _tell_what_is_missing(
     """Says when the replica began to keep, which files are damaged, and that its disk takes nothing."""
     note, answer = session.terminal.note, answers[0]
     if not answer.kept_since_ms:
-        note("the replica that answered keeps nothing yet: its first row takes 10 seconds")
+        note("no replica keeps anything yet: the first row takes 10 seconds")
     elif answer.kept_since_ms - since_ms >= step_ms:
-        note(f"the replica that answered has kept lag since {_clock(answer.kept_since_ms, session)} only")
+        note(f"lag has been kept since {_clock(answer.kept_since_ms, session)} only")
     if damaged := max(each.damaged for each in answers):
-        note(f"{damaged} of its files are damaged: what they held is missing")
+        note(f"{damaged} files are damaged: what they held is missing")
+    if silent := sorted({each for some in answers for each in some.silent}):
+        note(f"{', '.join(silent)} did not answer: rows that only they keep are missing")
     if answer.trouble:
         note(answer.trouble)

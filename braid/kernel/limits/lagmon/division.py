@@ -7,6 +7,7 @@ LAG_PEER_SECONDS: Final = 0.25  # between two questions to one peer: rows that i
 LAG_PEER_PAUSE_SECONDS: Final = 1.0  # at most, also where answers take long: their rows would be stale
 LAG_PEER_MESSAGE_SECONDS: Final = 2.0  # a peer's next message comes within it, or the answer is given up
 LAG_PEER_ANSWER_SECONDS: Final = 60.0  # all of an answer: a million rows come in a few seconds
+LAG_PEER_HISTORY_SECONDS: Final = 3.0  # for a page of what a peer keeps; it is paused or gone if that takes longer
 LAG_PEER_AGAIN_SECONDS: Final = 10.0  # a peer that does not share what it reads is asked again after it
 LAG_PEER_FAILURES: Final = 2  # questions without an answer before a peer is no member: this replica may have slept
 LAG_MEMBER_SECONDS: Final = 5.0  # a listed peer counts for so long without an answer: it may be busy

@@ -73,7 +73,7 @@ export function Shell({ session, onSignedOut }: { session: Session; onSignedOut:
 
 /** A page of which nothing is kept as of the moment says so, in place of tables that would look empty. */
 function Kept({ children }: { children: ReactNode }): ReactElement {
-  const { state } = useCurrent();
+  const { state, fault } = useCurrent();
   const past = usePast();
   const { pathname } = useLocation();
   const parts = Object.values(state?.parts ?? {});
@@ -89,7 +89,7 @@ function Kept({ children }: { children: ReactNode }): ReactElement {
           </p>
         </div>
       ) : null}
-      <div hidden={nothing}>{records ? null : children}</div>
+      <div hidden={nothing} className={state === null && fault === null ? "unanswered" : ""}>{records ? null : children}</div>
     </>
   );
 }

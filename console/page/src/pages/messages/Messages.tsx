@@ -85,6 +85,8 @@ function Found({ name, address, change }: FoundProps): ReactElement {
   const rows = useMemo(() => ranked(pages), [pages]);
   const last = pages.at(-1);
   const chosen = address["record"] ?? "";
+  // Nothing is drawn that the first answer would push down.
+  if (last === undefined && found.isPending) return <p className="note">Reading…</p>;
   return (
     <>
       {found.error instanceof CallError ? <Refused error={found.error} /> : null}
