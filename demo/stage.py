@@ -4,7 +4,6 @@ import asyncio
 import os
 import shutil
 import signal
-import subprocess
 import sys
 import time
 from collections.abc import Awaitable, Callable, Mapping
@@ -15,6 +14,7 @@ from demo.display import Display
 from demo.proof.evidence import Evidence
 from demo.traffic.tails import Tail, newest_line
 from devmesh.archives.spark import short_lived_options
+from devmesh.processes.forks.child import Child
 from devmesh.processes.guard import spawn_guarded
 
 T = TypeVar("T")
@@ -58,7 +58,7 @@ class Stage:
         self.display = display
         self.evidence = Evidence()
         self.environment: Mapping[str, str] = {}
-        self._processes: dict[str, subprocess.Popen[bytes]] = {}
+        self._processes: dict[str, Child] = {}
         self._may_end: set[str] = set()
         self._tails: list[tuple[Tail, Callable[[list[bytes]], None]]] = []
 

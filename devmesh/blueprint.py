@@ -14,6 +14,7 @@ from braid.host.store_credentials import StoreCredentials
 from braid.host.store_credentials import environment_of as store_environment_of
 from braid.host.tls.paths import Tls, environment_of
 
+_CONSOLE_MODULE: Final = "console.server"
 SERVICES: Final = ("registry", "assigner", "lagmon", "dlq")
 CONSOLE: Final = "console"
 
@@ -203,6 +204,11 @@ def wanted_ports(
     return ports
 
 
+def python_modules(console: bool) -> list[str]:
+    """The modules that run as processes of a mesh, with the console's or without it."""
+    return [*(f"services.{kind}" for kind in SERVICES), *([_CONSOLE_MODULE] if console else [])]
+
+
 def service_command(instance: str) -> list[str]:
     """Runs a replica of a service in this interpreter."""
     return mesh_command(f"services.{kind_of(instance)}")
@@ -258,7 +264,7 @@ def service_settings(place: ServicePlace) -> dict[str, str]:
 
 def console_command() -> list[str]:
     """Runs the console in this interpreter."""
-    return mesh_command("console.server")
+    return mesh_command(_CONSOLE_MODULE)
 
 
 def console_settings(place: ConsolePlace) -> dict[str, str]:

@@ -35,3 +35,8 @@ DEV_STEADY_SECONDS: Final = 30.0  # a service that ran so long starts counting c
 DEV_STARTS_MAX: Final = 3  # attempts of a service to come up at all before the mesh gives up
 DEV_RENEWAL_SECONDS: Final = 3_600.0  # between two looks at certificates, which are renewed a month before they end
 DEV_LINE_BYTES_MAX: Final = 1 << 20  # one message on the control socket
+
+# --- processes forked from one that has loaded their modules
+FORK_REQUEST_BYTES_MAX: Final = 1 << 22  # arguments and variables of a process; Linux itself takes about two megabytes
+FORK_SECONDS: Final = 60.0  # until a loaded machine has loaded the modules; then they start as programs do
+FORK_NAME_BYTES: Final = 1_024  # of a fork's arguments that `ps` shows

@@ -23,6 +23,7 @@ from devmesh.control import Answer, ask, error_from
 from devmesh.documents import MeshStatus, Ready, ready_from_json, status_from_json
 from devmesh.files import DirectoryLock, MeshFiles
 from devmesh.limits import DEV_DOWN_SECONDS, DEV_POLL_SECONDS, DEV_READY_SECONDS, DEV_STOP_SECONDS, TOOL_RESOLVE_SECONDS
+from devmesh.processes.forks.child import Child
 from devmesh.processes.guard import spawn_guarded
 from devmesh.processes.wall_clock import offset_text, parse_offset, set_off
 from devmesh.supervision import ProcessKind
@@ -93,7 +94,7 @@ class DevMesh:
         )
         self._outlive = outlive
         self._files = MeshFiles(directory)
-        self._process: subprocess.Popen[bytes] | None = None
+        self._process: Child | None = None
         self._ready: Ready | None = None
 
     @classmethod
@@ -255,7 +256,7 @@ class DevMesh:
         _ = self.supervisor_pid  # says precisely when no mesh runs
         return await ask(self._files.socket, verb, name)
 
-    def _spawn(self) -> subprocess.Popen[bytes]:
+    def _spawn(self) -> Child:
         command = mesh_command("devmesh", self._config.to_json())
         if not self._outlive:
             return spawn_guarded(command, self._files.log)
@@ -264,7 +265,7 @@ class DevMesh:
                 command, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, start_new_session=True
             )
 
-    async def _until_ready(self, process: subprocess.Popen[bytes], log: "_Log") -> Ready:
+    async def _until_ready(self, process: Child, log: "_Log") -> Ready:
         """Asks the socket until our own supervisor answers: another's may listen there while ours finds out."""
         while process.poll() is None:
             log.follow()
@@ -277,7 +278,7 @@ class DevMesh:
             await asyncio.sleep(DEV_POLL_SECONDS)
         raise log.reason()
 
-    async def _ask_while(self, process: subprocess.Popen[bytes], log: "_Log") -> dict[str, Any]:
+    async def _ask_while(self, process: Child, log: "_Log") -> dict[str, Any]:
         asking = asyncio.ensure_future(ask(self._files.socket, "ready"))
         asking.add_done_callback(lambda asked: asked.cancelled() or asked.exception())  # we may be cancelled: heard
         try:
@@ -298,7 +299,7 @@ class DevMesh:
             await asyncio.sleep(DEV_POLL_SECONDS)
         return True
 
-    async def _kill(self, process: subprocess.Popen[bytes]) -> None:
+    async def _kill(self, process: Child) -> None:
         """After a failed start: lets it end in order if it is about to, then by force."""
         if process.poll() is None:
             process.terminate()

@@ -16,7 +16,7 @@ from typing import TypeVar
 
 from braid.kernel.errors import BraidError, Invalid, Refused, Unavailable
 from devmesh import credentials, roster, verbs
-from devmesh.blueprint import kind_of
+from devmesh.blueprint import kind_of, python_modules
 from devmesh.config import MeshConfig, MeshLayout, Remembered, lay_out
 from devmesh.control import Answer, ControlServer
 from devmesh.documents import Ready
@@ -30,6 +30,7 @@ from devmesh.limits import (
     DEV_STEP_SECONDS,
     DEV_THREADS_MAX,
 )
+from devmesh.processes.guard import preloaded
 from devmesh.processes.kafka_cluster import end_stragglers, wait_in_sync
 from devmesh.processes.ports import PortClaims
 from devmesh.registration import Address, Registration
@@ -131,10 +132,8 @@ class Supervisor:
                 if starting.done():
                     starting.result()
                 elif time.monotonic() > deadline:
-                    raise Unavailable(
-                        f"not ready after {DEV_READY_SECONDS:.0f} s: {', '.join(self._awaited)}",
-                        remedy=f"the logs are under {self._files.directory}",
-                    )
+                    late = f"not ready after {DEV_READY_SECONDS:.0f} s: {', '.join(self._awaited)}"
+                    raise Unavailable(late, remedy=f"the logs are under {self._files.directory}")
         except BraidError as error:
             self._failure = error
             self._ready.set()
@@ -377,7 +376,8 @@ def supervise(config: MeshConfig, *, foreground: bool = True) -> None:
     Raises:
         BraidError: it could not be started; nothing is left running.
     """
-    asyncio.run(_supervise(config, foreground))
+    with preloaded(python_modules(console=config.console is not None)):
+        asyncio.run(_supervise(config, foreground))
 
 
 async def _supervise(config: MeshConfig, foreground: bool) -> None:

@@ -5,7 +5,6 @@ Fast, not durable: writes are not synced, so they survive the death of a process
 
 import shutil
 import signal
-import subprocess
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -18,6 +17,7 @@ from braid.kernel.errors import StoreUnavailable
 from braid.stores.etcd import keys, requests
 from braid.stores.etcd.client import RANGE, EtcdClient, Method
 from braid.stores.etcd_wire import etcd_pb2 as wire
+from devmesh.processes.forks.child import Child
 from devmesh.processes.guard import spawn_guarded
 from devmesh.toolchain.etcd_binary import etcd_binary
 from testbed.ports import free_ports
@@ -42,7 +42,7 @@ class EtcdNode:
         self.peer_url = f"http://127.0.0.1:{peer_port}"
         self.data = directory / name
         self._log = directory / f"{name}.log"
-        self._process: subprocess.Popen[bytes] | None = None
+        self._process: Child | None = None
 
     def start(self, cluster: Sequence["EtcdNode"], *flags: str) -> None:
         """Starts it as a member of a cluster."""

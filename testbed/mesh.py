@@ -6,12 +6,14 @@ Also finds the remaining processes of a mesh, whatever happened to it.
 import asyncio
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 import psutil
 
+from devmesh.blueprint import python_modules
 from devmesh.mesh import DevMesh
+from devmesh.processes.guard import preloaded
 from testbed.patience import wait
 
 GONE_SECONDS = 20.0
@@ -61,6 +63,11 @@ def running_mesh(
         if processes_of(directory):
             asyncio.run(mesh.kill_supervisor())  # nobody looks at what is left; an orderly end takes seconds
         show_logs(directory)
+
+
+def preloaded_meshes() -> AbstractContextManager[None]:
+    """Has the supervisors and services of all meshes that this process starts forked from one that has loaded them."""
+    return preloaded(["devmesh", *python_modules(console=True)])
 
 
 def processes_of(directory: Path) -> list[psutil.Process]:

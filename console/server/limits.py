@@ -53,6 +53,12 @@ EVENTS_READ_MAX: Final = 20_000  # events read to find the newest of them
 WORST_LAGS: Final = 20  # lanes on the overview
 OVERVIEW_EVENTS: Final = 20
 LETTER_TEXT_BYTES_MAX: Final = 1 << 20  # of a dead letter's key or value, shown
+WINDOW_ROWS: Final = 400  # of all groups sent to a page, of which some forty are in sight
+ORDERS_KEPT: Final = 16  # of all groups, of people who sort or filter them differently
+SHARED_SECONDS: Final = 0.3  # for which pages share what was read of all groups
+SHARED_SHARE: Final = 3.0  # or for 3 t where reading them took t: 45,000 groups cost a quarter of a core at the most
+UNSEEN_SECONDS: Final = 60.0  # after which all groups of a person who looks at none are forgotten
+EXPORT_ROWS: Final = 200  # made in a row, some 20 ms; then other pages get their turn
 NAMES_FOUND_MAX: Final = 200  # of a search
 HISTORY_SECONDS: Final = 2 * 3_600  # of lag on a group's page
 

@@ -5,13 +5,13 @@ from typing import Final
 
 from braid.kernel.errors import NotFound
 from console.server.limits import OVERVIEW_EVENTS, WORST_LAGS
-from console.server.reads import assigner, dlq, events, lagmon, past, registry
+from console.server.reads import all_groups, assigner, dlq, events, lagmon, past, registry
 from console.server.reads.names import names
 from console.server.reads.overview import overview_summary
 from console.server.reads.spark import spark_reads
 from console.server.reads.view import Derive, Read, View, ViewKind
 
-_TABLES_ARE_NOT: Final = frozenset({"summary", "group_counts", "stream", "group", "cluster", "letter"})
+_TABLES_ARE_NOT: Final = frozenset({"summary", "window", "group_counts", "stream", "group", "cluster", "letter"})
 _DERIVED: Final = {"overview": {"summary": False}}  # parts that follow from others
 _SEARCH: Final = {"stream": True, "group": True, "cluster": True}
 
@@ -48,8 +48,8 @@ def _overview() -> Sequence[Read]:
     return (
         registry.clusters(),
         registry.streams(),
-        assigner.group_counts(),
-        lagmon.worst_lag(),
+        all_groups.group_counts(),
+        all_groups.worst_lag(),
         lagmon.alerts(),
         events.newest_events(OVERVIEW_EVENTS, 2.0),
     )
@@ -78,7 +78,7 @@ VIEWS: Final[Mapping[str, ViewKind]] = {
     "streams": _kind(
         "Every stream.",
         "streams",
-        lambda: (registry.streams(), lagmon.lag_of_lanes()),
+        lambda: (registry.streams(), all_groups.worst_lag_of_streams()),
         past_reads=lambda: (past.past_streams(), past.past_lag()),
     ),
     "stream": _kind(
@@ -101,9 +101,10 @@ VIEWS: Final[Mapping[str, ViewKind]] = {
         ),
     ),
     "groups": _kind(
-        "Every group.",
+        "Groups: some hundred of all, from a row on in an order.",
         "groups",
-        lambda: (assigner.groups(), lagmon.lag_of_lanes()),
+        all_groups.windowed_groups,
+        optional=all_groups.WINDOW,
         past_reads=lambda: (past.past_groups(), past.past_lag()),
     ),
     "group": _kind(

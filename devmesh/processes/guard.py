@@ -8,10 +8,14 @@ import os
 import subprocess
 import sys
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
+
+from devmesh.processes.forks.child import Child
+from devmesh.processes.forks.client import ForkClient
 
 # Runs in a fresh interpreter before the program: asks for the signal, then makes sure the parent was not gone before.
 _WRAPPER: Final = (
@@ -24,8 +28,11 @@ _WRAPPER: Final = (
     "os.execvp(sys.argv[2], sys.argv[2:])\n"
 )
 
+_ONE_THREAD: Final = {"OPENBLAS_NUM_THREADS": "1"}  # else numpy starts more with its first import
+
 _lock = threading.Lock()
 _spawners: dict[int, ThreadPoolExecutor] = {}
+_forks: dict[int, ForkClient] = {}  # by the process that asks, as above
 
 
 def _spawner() -> ThreadPoolExecutor:
@@ -36,9 +43,38 @@ def _spawner() -> ThreadPoolExecutor:
         return _spawners[os.getpid()]
 
 
-def spawn_guarded(
-    command: Sequence[str], log: Path, environment: Mapping[str, str] | None = None
-) -> subprocess.Popen[bytes]:
+@contextmanager
+def preloaded(modules: Sequence[str]) -> Iterator[None]:
+    """Has a process load modules of the mesh, of which `spawn_guarded` then forks: it starts them in no time.
+
+    Where a fork cannot be had, they start as programs do. A process that was forked so itself forks its own server at
+    once; so it must have opened nothing yet, no loop and no channel. What was forked stays when this ends.
+    """
+    if sys.platform == "linux":
+        _forks[os.getpid()] = ForkClient(modules, _start_server)
+    try:
+        yield
+    finally:
+        forks = _forks.pop(os.getpid(), None)
+        if forks is not None:
+            _spawner().submit(forks.close).result()
+
+
+def _start_server(command: Sequence[str], file: int) -> Child:
+    def create() -> Child:
+        return subprocess.Popen(
+            _guarded(command),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            env={**os.environ, **_ONE_THREAD},
+            pass_fds=(file,),
+            start_new_session=True,
+        )
+
+    return _spawner().submit(create).result()
+
+
+def spawn_guarded(command: Sequence[str], log: Path, environment: Mapping[str, str] | None = None) -> Child:
     """Starts a command in its own session, output appended to `log`; SIGKILL reaches it when this process dies.
 
     The own session keeps a terminal's Ctrl-C from it: its owner stops it in order.
@@ -48,17 +84,23 @@ def spawn_guarded(
         log: File that gets standard output and error.
         environment: The whole environment; this process's own when None.
     """
-    argv = [sys.executable, "-I", "-S", "-c", _WRAPPER, str(os.getpid()), *command]
 
-    def create() -> subprocess.Popen[bytes]:
+    def create() -> Child:
+        variables = dict(os.environ if environment is None else environment)
+        forks = _forks.get(os.getpid())
         with log.open("ab") as output:
-            return subprocess.Popen(
-                argv,
+            forked = forks.fork(command, output.fileno(), variables) if forks is not None else None
+            return forked or subprocess.Popen(
+                _guarded(command),
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,
-                env=None if environment is None else dict(environment),
+                env=variables,
                 start_new_session=True,
             )
 
     return _spawner().submit(create).result()
+
+
+def _guarded(command: Sequence[str]) -> list[str]:
+    return [sys.executable, "-I", "-S", "-c", _WRAPPER, str(os.getpid()), *command]

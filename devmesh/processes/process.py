@@ -20,6 +20,7 @@ from devmesh.blueprint import ServicePlace, StorePlace, service_command, service
 from devmesh.files import remove
 from devmesh.limits import DEV_POLL_SECONDS, DEV_STOP_SECONDS
 from devmesh.processes import wall_clock
+from devmesh.processes.forks.child import Child
 from devmesh.processes.guard import spawn_guarded
 
 _OF_OTHERS: Final = ("BRAID_TLS_", "BRAID_ACCESS", "BRAID_ADMINS")
@@ -32,7 +33,7 @@ class Process:
         self.name = name
         self.log_path = log_path
         self._log_start = 0
-        self._process: subprocess.Popen[bytes] | None = None
+        self._process: Child | None = None
 
     @property
     def pid(self) -> int | None:

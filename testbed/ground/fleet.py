@@ -3,7 +3,6 @@
 import asyncio
 import os
 import signal
-import subprocess
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,6 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from braid.host.tls.paths import Tls, environment_of
+from devmesh.processes.forks.child import Child
 from devmesh.processes.guard import spawn_guarded
 from testbed.ground.entering import TOLD
 from testbed.patience import Deadline
@@ -27,7 +27,7 @@ class Application:
 
     name: str
     lives: int = 0
-    process: subprocess.Popen[bytes] | None = None
+    process: Child | None = None
 
 
 class Fleet:
@@ -122,7 +122,7 @@ class Fleet:
             await asyncio.sleep(POLL_SECONDS)
         return True
 
-    def _process(self, name: str) -> subprocess.Popen[bytes]:
+    def _process(self, name: str) -> Child:
         process = self._applications[name].process
         assert process is not None, f"{name} was never started"
         return process

@@ -10,7 +10,6 @@ import itertools
 import json
 import os
 import signal
-import subprocess
 import sys
 import time
 from bisect import bisect_left, bisect_right
@@ -29,6 +28,7 @@ from braid.host.system import system_host
 from braid.runtime.histories.kinds import RecordedEvent
 from braid.runtime.opening import open_store
 from braid.runtime.rpc_service import event_record
+from devmesh.processes.forks.child import Child
 from devmesh.processes.guard import spawn_guarded
 from services.assigner.reconciler.group_loop import GROUPS
 from testbed.checkers import facts
@@ -93,7 +93,7 @@ class AssignerPair:
         self._bootstrap = bootstrap
         self._store = store
         self._servers = servers
-        self._processes: dict[str, subprocess.Popen[bytes]] = {}
+        self._processes: dict[str, Child] = {}
         self._paused: set[str] = set()
         self._ports: dict[str, int] = {}
         self._befell: list[tuple[int, facts.Fact]] = []

@@ -12,6 +12,7 @@ from urllib.parse import urlencode, urlsplit
 from urllib.request import urlopen
 
 from braid.kernel.errors import Invalid
+from devmesh.processes.forks.child import Child
 from devmesh.processes.guard import spawn_guarded
 from testbed.patience import until
 from testbed.ports import free_port
@@ -102,7 +103,7 @@ async def prometheus(directory: Path, urls: Sequence[str], rules: Sequence[Path]
         _end(process)
 
 
-def _end(process: "subprocess.Popen[bytes]") -> None:
+def _end(process: "Child") -> None:
     process.send_signal(signal.SIGTERM)
     try:
         process.wait(CALL_SECONDS)

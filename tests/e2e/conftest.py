@@ -7,7 +7,7 @@ from typing import Final
 
 import pytest
 
-from testbed.mesh import processes_of, show_logs
+from testbed.mesh import preloaded_meshes, processes_of, show_logs
 from tests.e2e.chaos.commit import VARIABLE, commit_hash, seed_from
 from tests.e2e.chaos.liveness import not_judged
 from tests.e2e.chaos.plan import slice_of
@@ -16,6 +16,13 @@ from tests.e2e.chaos.timeline import write_report
 from tests.support.judging import TRIES_MAX
 
 BUILD: Final = Path(__file__).resolve().parents[2] / "build" / "chaos"
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _preloaded() -> Iterator[None]:
+    """Meshes start from a process that has loaded what they run."""
+    with preloaded_meshes():
+        yield
 
 
 @pytest.fixture(scope="session")

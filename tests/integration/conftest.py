@@ -14,11 +14,18 @@ import pytest
 from devmesh.mesh import DevMesh
 from devmesh.processes.brokers import KafkaBroker
 from testbed.brokers import STOCK_SESSION, running_broker
-from testbed.mesh import running_mesh
+from testbed.mesh import preloaded_meshes, running_mesh
 from tests.support.grounds import GROUNDS, Grounds, fixtures_of, together
 
 TIER: Final = Path(__file__).parent
 open_grounds: Final = Grounds()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _preloaded() -> Iterator[None]:
+    """Meshes start from a process that has loaded what they run."""
+    with preloaded_meshes():
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -20,6 +20,7 @@ from typing import Final
 import yaml
 
 from braid.host import private_files
+from devmesh.processes.forks.child import Child
 from devmesh.processes.guard import spawn_guarded
 from devmesh.toolchain.class_archive import archive_options
 from devmesh.toolchain.etcd_binary import etcd_binary
@@ -116,7 +117,7 @@ class Played:
     def __init__(self, services: Mapping[str, Composed], directory: Path, before: "Played | None" = None) -> None:
         self._services = services
         self._directory = directory
-        self._processes: dict[str, subprocess.Popen[bytes]] = {}
+        self._processes: dict[str, Child] = {}
         wanted = sorted({port for each in services.values() for text in _texts(each) for port in _PORT.findall(text)})
         own = dict(zip(wanted, map(str, free_ports(len(wanted))), strict=True))
         self.ports: Mapping[str, str] = before.ports if before is not None else own
@@ -221,9 +222,7 @@ class Played:
         """The end of its output."""
         return "\n".join((self._directory / f"{name}.log").read_text(errors="replace").splitlines()[-15:])
 
-    def _spawn(
-        self, name: str, command: Sequence[str], service: Composed, environment: Mapping[str, str]
-    ) -> subprocess.Popen[bytes]:
+    def _spawn(self, name: str, command: Sequence[str], service: Composed, environment: Mapping[str, str]) -> Child:
         machine = {key: os.environ[key] for key in ("PATH", "HOME", "LANG") if key in os.environ}
         own = {key: self._within(service, value) for key, value in environment.items()}
         settings = {**machine, "PYTHONPATH": str(ROOT), **own}

@@ -52,6 +52,20 @@ test("a table shows hostile names as text", async () => {
   expect(document.querySelector("img")).toBeNull();
 });
 
+test("a table that the server keeps is shown as it came, and asks for all of it for a file", async () => {
+  const rows = ["b", "c", "a"].map((key) => ({ key }));
+  const whole = vi.fn(() => Promise.resolve([...rows, { key: "d" }]));
+  const saved: Blob[] = [];
+  vi.stubGlobal("URL", Object.assign(URL, { createObjectURL: (blob: Blob) => (saved.push(blob), "blob:x"), revokeObjectURL: () => undefined }));
+  const remote = { first: 0, matched: 3, total: 45_000, want: () => undefined, whole };
+  show(<Table name="things" rows={rows} columns={columns} sort="name" empty={<p>none</p>} remote={remote} />, "/?q=nothing");
+  expect(await screen.findByText("3 of 45,000")).toBeTruthy();
+  expect([...document.querySelectorAll("tbody td")].map((cell) => cell.textContent)).toEqual(["b", "c", "a"]);
+  fireEvent.click(screen.getByRole("button", { name: "Export things as CSV" }));
+  await waitFor(() => expect(saved.length).toBe(1));
+  expect(whole).toHaveBeenCalledOnce();
+});
+
 test("an address opens a table filtered and sorted", async () => {
   const rows = ["a1", "a2", "b1"].map((key) => ({ key }));
   show(<Table name="things" rows={rows} columns={columns} sort="name" empty={<p>none</p>} />, "/?q=a&sort=-name");

@@ -16,25 +16,15 @@ from console.server.reads.view import Params, Read
 ASSIGNER = "assigner"
 
 
-def groups(stream_param: str = "") -> Read:
-    """Every group by name, or those of the stream that a parameter names."""
+def groups(stream_param: str) -> Read:
+    """The groups of the stream that a parameter names."""
     memo = Memo()
 
     async def take(reader: Reader, params: Params) -> Mapping[str, Content]:
-        found, more = await _groups(reader, params[stream_param] if stream_param else "")
+        found, more = await _groups(reader, params[stream_param])
         return {"groups": memo.table(found, lambda each: each.name, more)}
 
     return Read(("groups",), take)
-
-
-def group_counts() -> Read:
-    """How many groups there are, and how many leases nobody holds."""
-
-    async def take(reader: Reader, params: Params) -> Mapping[str, Content]:
-        found, _ = await _groups(reader, "")
-        return {"group_counts": Single(counts_of(found))}
-
-    return Read(("group_counts",), take)
 
 
 def counts_of(groups: Sequence[group_pb2.Group]) -> Document:

@@ -1,14 +1,13 @@
 """Reads of lagmon: lag, its history, alerts and pathways."""
 
 from collections.abc import Mapping
-from heapq import nlargest
 
 from google.protobuf.message import Message
 
 from braid.api.lagmon.v1 import lag_pb2, pathway_pb2
 from braid.api.lagmon.v1 import lagmon_service_pb2 as api
 from braid.rpc.documents import Document, to_document
-from console.server.limits import HISTORY_SECONDS, SLOW_POLL_SECONDS, WORST_LAGS
+from console.server.limits import HISTORY_SECONDS, SLOW_POLL_SECONDS
 from console.server.live.parts import Content, Single, Table
 from console.server.reads.listing import name_of
 from console.server.reads.reader import Memo, Reader
@@ -18,24 +17,6 @@ LAGMON = "lagmon"
 _WINDOW_SECONDS_MAX = 3_600
 _WINDOW_SECONDS = 60
 _TIME_MS_MAX = 1 << 52
-
-
-def lag_of_lanes() -> Read:
-    """Every group's lag on every lane."""
-    return _lag(lag_pb2.LAG_DETAIL_LANE, "", "")
-
-
-def worst_lag() -> Read:
-    """The lanes with the most lag in seconds."""
-
-    async def take(reader: Reader, params: Params) -> Mapping[str, Content]:
-        detail = lag_pb2.LAG_DETAIL_LANE
-        found, more = await lags(reader, api.LagFilter(), detail)
-        worst = nlargest(WORST_LAGS, found, key=lambda each: each.lag_seconds)
-        rows = {lag_key(each, detail): to_document(each) for each in worst}
-        return {"lag": Table(rows, more or len(found) > len(worst))}
-
-    return Read(("lag",), take)
 
 
 def lag_of_stream() -> Read:

@@ -5,7 +5,7 @@ from typing import Final
 
 from sse_starlette import EventSourceResponse
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import Response, StreamingResponse
 from starlette.routing import BaseRoute, Route
 
 from braid.api.registry.v1 import grant_pb2
@@ -17,6 +17,7 @@ from console.server.limits import SEND_SECONDS
 from console.server.live.feeds import Feeds
 from console.server.problems import problem_of
 from console.server.reads import events
+from console.server.reads.all_groups import every_group
 from console.server.reads.assigner import explained
 from console.server.reads.lagmon import kept_lag
 from console.server.reads.names import find_names
@@ -46,6 +47,7 @@ class Api:
             Route("/api/can", self._can, methods=["GET"]),
             Route("/api/history", self._history, methods=["GET"]),
             Route("/api/events", self._events, methods=["GET"]),
+            Route("/api/groups", self._groups, methods=["GET"]),
             Route("/api/actions", self._actions, methods=["GET"]),
             Route("/api/actions/{verb}", self._act, methods=["POST"]),
             Route("/api/actions/{verb}/cli", self._command, methods=["POST"]),
@@ -99,6 +101,11 @@ class Api:
         session = self._doorkeeper.session(request)
         params = checked_params(request.query_params.multi_items(), (*events.PARAMETERS, "page_token"))
         return _json(await events.page_back(session.identity.reader, params))
+
+    async def _groups(self, request: Request) -> Response:
+        session = self._doorkeeper.session(request)
+        params = checked_params(request.query_params.multi_items(), ("q", "sort"))
+        return StreamingResponse(await every_group(session.identity.reader, params), media_type="application/json")
 
     async def _actions(self, request: Request) -> Response:
         self._doorkeeper.session(request)

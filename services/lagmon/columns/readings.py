@@ -100,7 +100,8 @@ def _needs_policy(known: ProgressColumns, ends: EndColumns, rows: _Ints) -> _Fla
     logs = known["log"][rows]
     end, start, beyond = ends.ends[logs], ends.starts[logs], known["beyond"][rows]
     rich: _Flags = known["kind"][rows] == Kind.RICH
-    rich |= (beyond > 0) & ((start > known["first_end"][rows]) | (known["claims_end"][rows] > end))
+    cut = (start > known["first_end"][rows]) | (known["claims_end"][rows] > end)
+    rich |= (beyond > 0) & cut & (end >= 0)  # of a log that was never looked at only the envelope says something
     if known.no_records:
         rich |= np.isin(rows, list(known.no_records))
     return rich

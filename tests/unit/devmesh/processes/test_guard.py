@@ -9,6 +9,7 @@ from pathlib import Path
 
 import psutil
 
+from devmesh.processes.forks.child import Child
 from devmesh.processes.guard import spawn_guarded
 
 _PARENT = """
@@ -57,7 +58,7 @@ def test_a_frozen_child_dies_with_its_parent_too(tmp_path: Path) -> None:
 
 
 def test_a_child_outlives_the_thread_that_asked_for_it(tmp_path: Path) -> None:
-    children: list[subprocess.Popen[bytes]] = []
+    children: list[Child] = []
     asking = threading.Thread(
         target=lambda: children.append(spawn_guarded(["sh", "-c", "echo begun; exec sleep 60"], tmp_path / "log"))
     )

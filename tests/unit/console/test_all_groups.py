@@ -1,0 +1,135 @@
+"""Pages of all groups over a mesh: windows, what is shared between pages, and what a dead service leaves."""
+
+import asyncio
+import json
+
+from braid.api.assigner.v1 import assigner_service_pb2 as api
+from braid.api.assigner.v1 import group_pb2
+from braid.api.lagmon.v1 import lag_pb2
+from console.server.limits import UNSEEN_SECONDS
+from console.server.views import VIEWS
+from tests.support.console_mesh import ConsoleMesh
+from tests.unit.cli.mesh import Shell, virtual
+
+
+async def started(*groups: str) -> Shell:
+    """A mesh with these groups, each behind by as many seconds as its name has characters."""
+    shell = await Shell().start("east")
+    await shell.replica("lagmon-0")
+    assert (await shell.braid("create", "stream", "logs", "--lane", "live=2")).code == 0
+    reader = ConsoleMesh(shell).reader()
+    for name in groups:
+        request = api.CreateGroupRequest(name=name, spec=group_pb2.GroupSpec(streams=["logs"]))
+        await reader.change("assigner", "CreateGroup", request, group_pb2.Group)
+    shell.lagmon.rows = [lag_of(name, float(len(name))) for name in groups]
+    return shell
+
+
+def lag_of(group: str, seconds: float, stream: str = "logs") -> lag_pb2.Lag:
+    """A group's lag on the lane that all read."""
+    return lag_pb2.Lag(group=group, stream=stream, lane="live", lag_seconds=seconds, lag_records=int(seconds))
+
+
+@virtual
+async def test_a_window_has_the_order_and_the_filter_asked_for() -> None:
+    browser = await ConsoleMesh(await started("a", "bbb", "cc", "other")).signed_in()
+    parts = (await browser.get("/api/views/groups?sort=-lag&first=1")).json["parts"]
+    assert parts["window"]["value"] == {"order": ["bbb", "cc", "a"], "first": 1, "matched": 4, "total": 4}
+    assert {row["key"] for row in parts["groups"]["rows"]} == {"a", "bbb", "cc"}
+    assert {row["group"] for row in parts["lag"]["rows"]} == {"a", "bbb", "cc"}
+    found = (await browser.get("/api/views/groups?q=oth")).json["parts"]
+    assert (found["window"]["value"]["order"], found["window"]["value"]["matched"]) == (["other"], 1)
+    refused = await browser.get("/api/views/groups?sort=colour")
+    assert refused.json["parts"]["groups"]["error"]["field"] == "sort"
+
+
+@virtual
+async def test_a_change_moves_a_group_to_another_place() -> None:
+    shell = await started("a", "bbb")
+    browser = await ConsoleMesh(shell).signed_in()
+    async with browser.stream("/api/live/groups") as stream:
+        assert (await stream.next("snapshot")).data["parts"]["window"]["value"]["order"] == ["bbb", "a"]
+        shell.lagmon.rows = [lag_of("a", 9.0), lag_of("bbb", 3.0)]
+        begun = shell.me.host.clock.elapsed()
+        orders: list[str] = []
+        lags: dict[str, float] = {}
+        while orders != ["a", "bbb"] or lags.get("a/logs/live") != 9.0:
+            change = (await stream.next("delta")).data["parts"]
+            orders = change.get("window", {}).get("value", {}).get("order", orders)
+            lags |= {row["key"]: row["lag_seconds"] for row in change.get("lag", {}).get("set", ())}
+        assert shell.me.host.clock.elapsed() - begun < 2.5
+
+
+@virtual
+async def test_pages_of_one_person_share_what_is_read() -> None:
+    shell = await started("a")
+    browser = await ConsoleMesh(shell).signed_in()
+    await shell.me.host.clock.sleep(5.0)
+    before = len(shell.lagmon.asked)
+    paths = ("groups", "groups?sort=group", "groups?q=a", "streams")
+    await asyncio.gather(*(browser.get(f"/api/views/{path}") for path in paths))
+    whole = [each for each in shell.lagmon.asked[before:] if each.detail == lag_pb2.LAG_DETAIL_LANE]
+    assert len(whole) == 1, "all of them were asked for within a moment"
+
+
+@virtual
+async def test_a_service_that_is_away_leaves_what_the_other_says() -> None:
+    shell = await started("a", "bbb")
+    browser = await ConsoleMesh(shell).signed_in()
+    assert (await browser.get("/api/views/groups")).status == 200
+    shell.kill("lagmon-0")
+    await shell.me.host.clock.sleep(10.0)
+    parts = (await browser.get("/api/views/groups")).json["parts"]
+    assert (parts["groups"]["stale"], parts["lag"]["stale"]) == (False, True)
+    assert parts["lag"]["error"]["status"] == 503
+    assert parts["window"]["value"]["order"] == ["bbb", "a"], "the last known lag orders them"
+    await shell.replica("lagmon-0")
+    shell.kill("assigner-0")
+    await shell.me.host.clock.sleep(20.0)
+    parts = (await browser.get("/api/views/groups?first=0&sort=group")).json["parts"]
+    assert (parts["groups"]["stale"], parts["lag"]["stale"]) == (True, False)
+    assert {row["group"] for row in parts["lag"]["rows"]} == {"a", "bbb"}
+
+
+@virtual
+async def test_streams_have_their_worst_lag_and_their_readers() -> None:
+    shell = await started("a", "bbb")
+    shell.lagmon.rows.append(lag_of("strange", 2.0, stream="gone"))
+    browser = await ConsoleMesh(shell).signed_in()
+    rows = (await browser.get("/api/views/streams")).json["parts"]["lag"]["rows"]
+    assert {(row["stream"], row["group"], row["groups"]) for row in rows} == {
+        ("logs", "bbb", 2),
+        ("gone", "strange", 1),
+    }
+
+
+@virtual
+async def test_all_that_match_are_exported() -> None:
+    names = [f"g{number:03d}" for number in range(450)]
+    shell = await started(*names[:3])
+    shell.lagmon.rows = [lag_of(name, 1.0) for name in names]
+    browser = await ConsoleMesh(shell).signed_in()
+    answer = await browser.get("/api/groups?sort=group")
+    found = json.loads(answer.body)
+    assert (answer.status, found["order"]) == (200, names)
+    assert [each["name"] for each in found["groups"]] == names[:3]
+    assert [each["group"] for each in found["lag"]] == names
+    assert json.loads((await browser.get("/api/groups?q=g001")).body)["order"] == ["g001"]
+    assert (await ConsoleMesh(shell).browser().get("/api/groups")).status == 401
+
+
+@virtual
+async def test_groups_that_nobody_looks_at_are_forgotten() -> None:
+    shell = await started("a")
+    console = ConsoleMesh(shell)
+    first, second = console.reader(), console.reader()
+    for view, reader in (("groups", first), ("groups", second)):
+        await VIEWS[view].view({}).reads[0].take(reader, {})
+    before = len(shell.lagmon.asked)
+    await shell.me.host.clock.sleep(UNSEEN_SECONDS + 1.0)
+    await VIEWS["groups"].view({}).reads[0].take(second, {})
+    assert len(shell.lagmon.asked) == before, "the lag that is known orders them until its own part is read"
+    await VIEWS["groups"].view({}).reads[0].take(first, {})
+    assert len(shell.lagmon.asked) == before + 1, "all of it was forgotten, and is read again"
+    await first.close()
+    await second.close()
