@@ -21,6 +21,7 @@ from braid.cli.resources.group_responses import response_lines
 from braid.cli.resources.group_rules import rule_lines
 from braid.cli.resources.group_scaling import scaling_lines
 from braid.cli.resources.group_streams import DELETED_STREAMS, deleted_lines
+from braid.cli.resources.lag.progress import committed_lines, read_progress
 from braid.cli.resources.listing import channel_item, cluster_item, list_items
 from braid.cli.resources.past_items import read_past
 from braid.kernel.ids import epoch_text
@@ -64,6 +65,8 @@ async def describe_item(session: Session, kind: Kind, name: str, format: Format,
         item = await _find(session, kind, name)
         if kind is CLUSTER:
             item = cluster_item(await with_evidence(session, name))
+        if kind is LEASE and (committed := await read_progress(session, item.document)):
+            item = item._replace(document={**item.document, "progress": committed})
         related = {each: await _RELATED[kind, each](session, item) for each in _related_kinds(kind)}
     events = await _events(session, kind, name, at_ms)
     if format in (Format.JSON, Format.YAML):
@@ -78,6 +81,8 @@ async def describe_item(session: Session, kind: Kind, name: str, format: Format,
         parts.insert(1, told)
     if told := "\n".join(deleted_lines(item.document)):
         parts.insert(1, told)
+    if kind is LEASE and isinstance(progress := item.document.get("progress"), dict):
+        parts.insert(1, "\n".join(committed_lines(progress, session.now_ms)))
     if told := _decommission(session, item):
         parts.insert(1, told)
     if told := _load(session, item):
@@ -134,7 +139,11 @@ def _document(item: Item, related: Mapping[Kind, Sequence[Item]], events: Sequen
 def _fields(session: Session, item: Item) -> str:
     shown: Document = {"name": item.name}
     for name, value in item.document.items():
-        if name in _NOT_FIELDS or (name == "rules" and isinstance(value, dict)) or name in ("scaling", "responses"):
+        if (
+            name in _NOT_FIELDS
+            or (name == "rules" and isinstance(value, dict))
+            or name in ("scaling", "responses", "progress")
+        ):
             continue
         if name in ("spec", "status") and isinstance(value, dict):
             shown |= {each: inner for each, inner in value.items() if each not in _SHOWN_APART and _said(each, inner)}

@@ -230,6 +230,7 @@ _LAGMON: Final[Mapping[str, Row]] = {
     "DeleteSilence": Row(Action.OPERATE, (Named("alert", history=True, part=True),)),
     "ExportAlertRules": Row(Action.VIEW, otherwise=MESH),  # it names no stream: targets are metrics
     "ListLagHistory": Row(Action.VIEW, (Named("filter.group", GROUP), Named("filter.stream", STREAM))),
+    "GetProgress": Row(Action.VIEW, (_OF_GROUP, _OF_CLUSTER)),
     # What a process measured of records that it may send or take: it changes figures alone, and comes too often to be
     # recorded as a change. It names every stream and group that it is about.
     "ReportPathways": Row(

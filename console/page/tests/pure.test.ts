@@ -1,7 +1,7 @@
 // Rows, matrices, routes, filters and letters: what pages compute before they draw.
 import { expect, test } from "vitest";
 import { argumentsOf, missing } from "../src/actions/values";
-import type { Channel, DeadLetter, Lag, LagHistory, Lease, Member } from "../src/api/documents";
+import type { Channel, DeadLetter, Lag, LagHistory, Lease, Member, Progress } from "../src/api/documents";
 import { groupRows } from "../src/pages/group_rows";
 import { kindFilter } from "../src/pages/letter_filter";
 import { sparkRows } from "../src/pages/spark_rows";
@@ -138,9 +138,9 @@ const behind = (committed_offset: number, end_offset: number, lag_records: numbe
 
 test("a gap strip counts what is done after the commit, and what was rejected of it", () => {
   const gaps = gapsOf(behind(100, 200, 60), [letter(150), letter(120), letter(99), letter(200)]);
-  expect([gaps.done, gaps.undone, gaps.rejected.map((each) => each.origin?.offset), gaps.rejected_before]).toEqual([40, 60, [120, 150], 1]);
+  expect([gaps.done, gaps.undone, gaps.rejected, gaps.rejected_before, gaps.taken]).toEqual([40, 60, [120, 150], 1, -1]);
   expect(bandsOf(gaps).map((band) => [band.kind, band.from, band.to])).toEqual([["done", 0, 0.38], ["rejected", 0.38, 0.4], ["undone", 0.4, 1]]);
-  expect(marksOf(gaps)).toEqual([0.2, 0.5]);
+  expect(marksOf(gaps, gaps.rejected)).toEqual([0.2, 0.5]);
 });
 
 test("a gap strip is whole where all is done, and claims nothing without a commit", () => {
@@ -151,10 +151,30 @@ test("a gap strip is whole where all is done, and claims nothing without a commi
   expect(gapsOf(behind(100, 90, 0), [])).toMatchObject({ done: 0, undone: 0, end: 100 });
 });
 
+const told = (more: object = {}): Progress => ({ committed_offset: 100, commit_time_ms: 1, has_envelope: true, done: [{ first: 102, last: 110 }, { first: 115, last: 115 }], rejected: [{ first: 90, last: 91 }, { first: 103, last: 104 }], retried: [{ offset: 101, attempts: 3 }], partial: false, ...more });
+
+test("a commit tells what was retried, and what was taken and is not done", () => {
+  const gaps = gapsOf(behind(100, 200, 77), [letter(104), letter(150)], told());
+  // Ten are done; of 100, 101 and 111 to 114 one was retried, and the others were taken before 115, which is done.
+  expect([gaps.done, gaps.undone, gaps.taken, gaps.retried.map((each) => each.offset)]).toEqual([10, 90, 6, [101]]);
+  expect([gaps.rejected, gaps.rejected_before]).toEqual([[103, 104, 150], 2]);
+  expect(bandsOf(gaps).map((band) => [band.kind, Math.round(band.from * 100), Math.round(band.to * 100)])).toEqual([["done", 0, 7], ["rejected", 7, 10], ["retried", 10, 11], ["taken", 11, 16], ["undone", 16, 100]]);
+});
+
+test("a commit that does not tell all, is older than the lag's, or of a split partition claims nothing", () => {
+  expect(gapsOf(behind(100, 200, 77), [], told({ partial: true }))).toMatchObject({ done: 23, undone: 77, taken: -1 });
+  expect(gapsOf(behind(120, 200, 77), [], told())).toMatchObject({ committed: 120, undone: 77, taken: -1, retried: [] });
+  expect(gapsOf({ ...behind(100, 200, 77), split_partitions: 1 }, [], told()).taken).toBe(-1);
+  expect(gapsOf(behind(100, 200, 77), [], told({ has_envelope: false })).taken).toBe(-1);
+  // The commit was made after the log's end was seen.
+  expect(gapsOf(behind(100, 105, 5), [], told())).toMatchObject({ end: 116, undone: 6, done: 10 });
+});
+
 test("a letter of another group, cluster, topic or partition is none of the strip's", () => {
   expect([letter(1), letter(1, { cluster: "west" }), letter(1, { topic: "u" }), letter(1, { partition: 4 }), letter(1, {}, "h")].map((each) => isOf(each, held))).toEqual([true, false, false, false, false]);
 });
 
 test("a thousand rejected records make no more marks than can be told apart", () => {
-  expect(marksOf(gapsOf(behind(0, 1_000_000, 0), Array.from({ length: 1_000 }, (_, n) => letter(n * 10)))).length).toBeLessThanOrEqual(201);
+  const gaps = gapsOf(behind(0, 1_000_000, 0), Array.from({ length: 1_000 }, (_, n) => letter(n * 10)));
+  expect(marksOf(gaps, gaps.rejected).length).toBeLessThanOrEqual(201);
 });

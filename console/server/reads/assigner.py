@@ -9,6 +9,7 @@ from braid.kernel.errors import BraidError
 from braid.rpc.documents import Document, to_document
 from console.server.limits import SLOW_POLL_SECONDS
 from console.server.live.parts import Content, Single, Table
+from console.server.reads.lagmon import progress
 from console.server.reads.listing import listing
 from console.server.reads.reader import Memo, Reader
 from console.server.reads.view import Params, Read
@@ -140,7 +141,7 @@ def _with_load(row: Document, load: float | None) -> Document:
 
 
 async def explained(reader: Reader, lease: str, group: str, at_ms: int) -> Document:
-    """Why a lease is where it is, or was at a moment. Raises the assigner's error."""
+    """Why a lease is where it is, or was at a moment, and its partition's progress now. Raises the assigner's error."""
     request = api.ExplainLeaseRequest(lease=lease, group=group, at_ms=at_ms)
     found = await reader.one(ASSIGNER, "ExplainLease", request, api.ExplainLeaseResponse)
     return {
@@ -157,4 +158,5 @@ async def explained(reader: Reader, lease: str, group: str, at_ms: int) -> Docum
             for each in found.reasons
         ],
         "kept_from_sequence": found.kept_from_sequence,
+        "progress": None if at_ms else await progress(reader, found.lease),
     }

@@ -4,8 +4,10 @@ from collections.abc import Mapping
 
 from google.protobuf.message import Message
 
-from braid.api.lagmon.v1 import lag_pb2, pathway_pb2
+from braid.api.assigner.v1 import group_pb2
+from braid.api.lagmon.v1 import lag_pb2, pathway_pb2, progress_pb2
 from braid.api.lagmon.v1 import lagmon_service_pb2 as api
+from braid.kernel.errors import BraidError
 from braid.rpc.documents import Document, to_document
 from console.server.limits import HISTORY_SECONDS, SLOW_POLL_SECONDS
 from console.server.live.parts import Content, Single, Table
@@ -62,6 +64,19 @@ def lag_key(lag: lag_pb2.Lag, detail: int) -> str:
     if detail == lag_pb2.LAG_DETAIL_PARTITION:
         parts.append(str(lag.partition))
     return "/".join(parts)
+
+
+async def progress(reader: Reader, lease: group_pb2.Lease) -> Document | None:
+    """The progress of a lease's partition: what is done, rejected and retried. None where no replica tells."""
+    asked = api.GetProgressRequest(
+        group=lease.group, cluster=lease.cluster, topic=lease.topic, partition=lease.partition
+    )
+    try:
+        return to_document(await reader.one(LAGMON, "GetProgress", asked, progress_pb2.Progress, any_replica=True))
+    except (
+        BraidError
+    ):  # nothing is committed, an older release, no right to the cluster: the strip says what is missing
+        return None
 
 
 def lag_history() -> Read:

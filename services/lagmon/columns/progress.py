@@ -119,6 +119,11 @@ class ProgressColumns:
         self.pair_stamps[number] = self.pair_changes
         return number
 
+    def row_of(self, pair: PairName, partition: int) -> int:
+        """Returns the row of one group and partition, -1 where there is none."""
+        number = self._pair_numbers.get(pair)
+        return _NONE if number is None else self._index.get(number << _PARTITION_BITS | partition, _NONE)
+
     def find(self, pairs: NDArray[np.int64], partitions: NDArray[np.int64]) -> NDArray[np.int64]:
         """Returns the row of each pair and partition, -1 where there is none."""
         keys = (pairs << _PARTITION_BITS | partitions).tolist()

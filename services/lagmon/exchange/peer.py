@@ -7,6 +7,7 @@ from typing import Final
 from structlog.stdlib import BoundLogger
 
 from braid.api.lagmon.v1 import lagmon_service_pb2 as api
+from braid.api.lagmon.v1 import progress_pb2
 from braid.kernel.errors import BraidError, DeadlineExceeded, Unavailable
 from braid.kernel.limits.lagmon.division import (
     LAG_MEMBER_GONE_SECONDS,
@@ -28,6 +29,7 @@ from services.lagmon.exchange.answers import Answer
 
 _METHOD: Final = method_path("lagmon", "ReadLagColumns")
 _HISTORY: Final = method_path("lagmon", "ListLagHistory")
+_PROGRESS: Final = method_path("lagmon", "GetProgress")
 
 
 class Peer:
@@ -99,6 +101,11 @@ class Peer:
         """Asks for lag over time that it keeps. Raises a `BraidError`, such as `DeadlineExceeded`."""
         options = CallOptions(LAG_PEER_HISTORY_SECONDS, self._host.ids.ulid(), principal=self._asker)
         return await self._channel.unary(_HISTORY, request, api.ListLagHistoryResponse, options)
+
+    async def progress(self, request: api.GetProgressRequest) -> progress_pb2.Progress:
+        """Asks for a partition's progress that it read. Raises a `BraidError`: `NotFound` where it read none."""
+        options = CallOptions(LAG_PEER_HISTORY_SECONDS, self._host.ids.ulid(), principal=self._asker)
+        return await self._channel.unary(_PROGRESS, request, progress_pb2.Progress, options)
 
     async def close(self) -> None:
         """Closes the connection."""

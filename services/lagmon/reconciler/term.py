@@ -16,6 +16,7 @@ from braid.kernel.timing.slices import in_turns
 from braid.runtime.replica import Replica
 from services.lagmon.alerts.decisions.evaluation import Look
 from services.lagmon.columns.lags import LagColumns, LagRows
+from services.lagmon.columns.progress import PairName
 from services.lagmon.division.owners import Division, divide
 from services.lagmon.division.reading import ReadingRule
 from services.lagmon.division.standing import Standing, chosen, looked_at
@@ -25,7 +26,7 @@ from services.lagmon.exchange.requests import OwnReading, OwnReadings
 from services.lagmon.kept.files import Files
 from services.lagmon.model.mesh_view import ClusterPlace
 from services.lagmon.peers import Peers
-from services.lagmon.policy import Now, table_seconds
+from services.lagmon.policy import Commit, Now, table_seconds
 from services.lagmon.reconciler.checkpoints import Checkpoints
 from services.lagmon.reconciler.ends import EndWatch
 from services.lagmon.reconciler.tail import OffsetTail
@@ -114,6 +115,14 @@ class Clusters:
     async def own(self) -> OwnReadings:
         """Returns what this replica reads by itself, for its peers."""
         return (await self.table(LAG_PEER_SECONDS)).own
+
+    def commit(self, cluster: str, pair: PairName, partition: int) -> Commit | None:
+        """Returns the newest commit of one partition that this replica itself has read; None for none."""
+        followed = self._followed.get(cluster)
+        if followed is None:
+            return None
+        row = followed.model.progress.row_of(pair, partition)
+        return followed.model.progress.commit_of(row) if row >= 0 else None
 
     def reads(self) -> Mapping[str, bool]:
         """Says of each cluster whether this replica reads it."""

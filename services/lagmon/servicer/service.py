@@ -50,6 +50,7 @@ from services.lagmon.servicer.exporter_metrics import Exporter
 from services.lagmon.servicer.history import HistoryReads
 from services.lagmon.servicer.kept_metrics import KeptGauges
 from services.lagmon.servicer.metrics import Gauges
+from services.lagmon.servicer.progress import ProgressReads
 
 _NOWHERE: Final = Outgoing()
 
@@ -93,6 +94,7 @@ class Lagmon:
         keeper = self._keeper = Keeper(replica.host, clusters.table, replica.log, self._files, self._kept_bytes)
         reads = Reads(replica, clusters, keeper)
         histories = HistoryReads(replica.host.clock, keeper, replica.instance, lambda: clusters.readers.members)
+        progress = ProgressReads(clusters.commit, lambda: clusters.readers.members)
         watch = self._alerts = AlertWatch(replica, keeper)
         outlets = self._outlets = AlertOutlets(replica, self._outgoing)
         alerts = AlertRequests(replica, watch, outlets, self._outgoing.runbooks)
@@ -103,6 +105,7 @@ class Lagmon:
             unary={
                 method_path(self.name, "ListLag"): unary(api.ListLagRequest, reads.list_lag),
                 method_path(self.name, "ListLagHistory"): unary(api.ListLagHistoryRequest, histories.list_lag_history),
+                method_path(self.name, "GetProgress"): unary(api.GetProgressRequest, progress.get_progress),
                 method_path(self.name, "ListAlerts"): unary(api.ListAlertsRequest, alerts.list),
                 method_path(self.name, "GetAlert"): unary(api.GetAlertRequest, alerts.get),
                 method_path(self.name, "CreateSilence"): unary(api.CreateSilenceRequest, alerts.create_silence),

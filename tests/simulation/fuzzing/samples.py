@@ -118,6 +118,7 @@ SAMPLES: Final[Mapping[str, Mapping[str, Sequence[str]]]] = {
         "ListLag": ["page_size: 1"],
         "WatchLag": [""],
         "ListLagHistory": ["since_ms: 1 until_ms: 90000", 'since_ms: 1 until_ms: 9 filter { group: "indexer" }'],
+        "GetProgress": ['group: "indexer" cluster: "east" topic: "braid.logs.live.1" partition: 1'],
         "ReadLagColumns": ['instance: "lagmon-1" life: "x" versions {key: "east" value: 3}'],
         "ListAlerts": ['stream: "logs" include_resolved: true', 'cluster: "east" page_size: 1'],
         "ExportAlertRules": ['runbooks: "https://docs.example/runbooks"'],

@@ -270,6 +270,23 @@ def _owner(place: int) -> int | None:
     return None if place in (5, 13) else place % 5
 
 
+def progress() -> Document:
+    """Returns what a commit tells of a partition: some records failed once or more, others wait for their handlers."""
+    first = 1_204_331
+    return {
+        "committed_offset": first,
+        "commit_time_ms": NOW_MS - 700,
+        "has_envelope": True,
+        "done": [
+            {"first": first + 3, "last": first + 2 + _DONE_AFTER - 6},
+            {"first": first + 140, "last": first + 145},
+        ],
+        "rejected": [{"first": first + 20, "last": first + 20}],
+        "retried": [{"offset": first + 1, "attempts": 3}, {"offset": first + 130, "attempts": 1}],
+        "partial": False,
+    }
+
+
 def leases() -> list[Document]:
     """Returns the leases of `indexer`: two are free, one is being revoked."""
     found = []

@@ -208,7 +208,8 @@ def _why(params: Mapping[str, str]) -> Document:
         _reason(1, "free: nobody had it before", "assigner-1"),
         _reason(2, f"granted to indexer-0, which bore the least load (0.78), {documents.HOSTILE}", "assigner-1"),
     ]
-    return {"lease": lease, "reasons": reasons, "kept_from_sequence": 118}
+    progress = documents.progress() if lease else None
+    return {"lease": lease, "reasons": reasons, "kept_from_sequence": 118, "progress": progress}
 
 
 def _search(params: Mapping[str, str]) -> Document:

@@ -7,7 +7,7 @@ from typing import Final
 
 from braid.api.dlq.v1 import dead_letter_pb2, replay_pb2
 from braid.api.dlq.v1 import dlq_service_pb2 as dlq_api
-from braid.api.lagmon.v1 import alert_pb2, lag_pb2
+from braid.api.lagmon.v1 import alert_pb2, lag_pb2, progress_pb2
 from braid.api.lagmon.v1 import lagmon_service_pb2 as lagmon_api
 from braid.kernel.errors import BraidError, Invalid, NotFound, Refused
 from braid.kernel.ports import Caller, RpcService
@@ -39,6 +39,7 @@ class ScriptedLagmon:
         self.exported: list[lagmon_api.ExportAlertRulesRequest] = []
         self.history = lagmon_api.ListLagHistoryResponse()
         self.history_asked: list[lagmon_api.ListLagHistoryRequest] = []
+        self.progress: progress_pb2.Progress | BraidError = NotFound("no commit is known")
         self.pathways = lagmon_api.ListPathwaysResponse()
         self.pathways_asked: list[lagmon_api.ListPathwaysRequest] = []
 
@@ -49,6 +50,7 @@ class ScriptedLagmon:
             unary={
                 method_path(self.name, "ListLag"): unary(lagmon_api.ListLagRequest, self._list),
                 method_path(self.name, "ListLagHistory"): unary(lagmon_api.ListLagHistoryRequest, self._list_history),
+                method_path(self.name, "GetProgress"): unary(lagmon_api.GetProgressRequest, self._get_progress),
                 method_path(self.name, "ListPathways"): unary(lagmon_api.ListPathwaysRequest, self._list_pathways),
                 method_path(self.name, "ListAlerts"): unary(lagmon_api.ListAlertsRequest, self._list_alerts),
                 method_path(self.name, "ExportAlertRules"): unary(lagmon_api.ExportAlertRulesRequest, self._export),
@@ -71,6 +73,13 @@ class ScriptedLagmon:
     ) -> lagmon_api.ListAlertsResponse:
         found = [each for each in self.alerts if request.stream in ("", each.stream) and not each.resolve_time_ms]
         return lagmon_api.ListAlertsResponse(alerts=found, outlets=self.outlets)
+
+    async def _get_progress(self, request: lagmon_api.GetProgressRequest, caller: Caller) -> progress_pb2.Progress:
+        if isinstance(self.progress, BraidError):
+            raise self.progress
+        found = progress_pb2.Progress(group=request.group, topic=request.topic, partition=request.partition)
+        found.MergeFrom(self.progress)
+        return found
 
     async def _export(
         self, request: lagmon_api.ExportAlertRulesRequest, caller: Caller

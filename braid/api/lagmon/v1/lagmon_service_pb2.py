@@ -27,13 +27,14 @@ from braid.api.lagmon.v1 import lag_pb2 as braid_dot_api_dot_lagmon_dot_v1_dot_l
 from braid.api.lagmon.v1 import lag_columns_pb2 as braid_dot_api_dot_lagmon_dot_v1_dot_lag__columns__pb2
 from braid.api.lagmon.v1 import lag_history_pb2 as braid_dot_api_dot_lagmon_dot_v1_dot_lag__history__pb2
 from braid.api.lagmon.v1 import pathway_pb2 as braid_dot_api_dot_lagmon_dot_v1_dot_pathway__pb2
+from braid.api.lagmon.v1 import progress_pb2 as braid_dot_api_dot_lagmon_dot_v1_dot_progress__pb2
 from braid.api.mesh.v1 import archive_pb2 as braid_dot_api_dot_mesh_dot_v1_dot_archive__pb2
 from braid.api.mesh.v1 import endpoint_pb2 as braid_dot_api_dot_mesh_dot_v1_dot_endpoint__pb2
 from braid.api.mesh.v1 import event_pb2 as braid_dot_api_dot_mesh_dot_v1_dot_event__pb2
 from braid.api.mesh.v1 import read_pb2 as braid_dot_api_dot_mesh_dot_v1_dot_read__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n(braid/api/lagmon/v1/lagmon_service.proto\x12\x13\x62raid.api.lagmon.v1\x1a\x1f\x62raid/api/lagmon/v1/alert.proto\x1a\x1d\x62raid/api/lagmon/v1/lag.proto\x1a%braid/api/lagmon/v1/lag_columns.proto\x1a%braid/api/lagmon/v1/lag_history.proto\x1a!braid/api/lagmon/v1/pathway.proto\x1a\x1f\x62raid/api/mesh/v1/archive.proto\x1a braid/api/mesh/v1/endpoint.proto\x1a\x1d\x62raid/api/mesh/v1/event.proto\x1a\x1c\x62raid/api/mesh/v1/read.proto\"b\n\tLagFilter\x12\r\n\x05group\x18\x01 \x01(\t\x12\x0e\n\x06stream\x18\x02 \x01(\t\x12\x0c\n\x04lane\x18\x03 \x01(\t\x12\x0f\n\x07\x63luster\x18\x04 \x01(\t\x12\x17\n\x0f\x65xclude_foreign\x18\x05 \x01(\x08\"\x97\x01\n\x0eListLagRequest\x12.\n\x06\x66ilter\x18\x01 \x01(\x0b\x32\x1e.braid.api.lagmon.v1.LagFilter\x12.\n\x06\x64\x65tail\x18\x02 \x01(\x0e\x32\x1e.braid.api.lagmon.v1.LagDetail\x12\x11\n\tpage_size\x18\x03 \x01(\x05\x12\x12\n\npage_token\x18\x04 \x01(\t\"x\n\x0fListLagResponse\x12&\n\x04lags\x18\x01 \x03(\x0b\x32\x18.braid.api.lagmon.v1.Lag\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\x12\x0f\n\x07time_ms\x18\x03 \x01(\x03\x12\x13\n\x0b\x63\x61tching_up\x18\x04 \x03(\t\"?\n\x10LagHistoryFilter\x12\r\n\x05group\x18\x01 \x01(\t\x12\x0e\n\x06stream\x18\x02 \x01(\t\x12\x0c\n\x04lane\x18\x03 \x01(\t\"\xbc\x01\n\x15ListLagHistoryRequest\x12\x35\n\x06\x66ilter\x18\x01 \x01(\x0b\x32%.braid.api.lagmon.v1.LagHistoryFilter\x12\x10\n\x08since_ms\x18\x02 \x01(\x03\x12\x10\n\x08until_ms\x18\x03 \x01(\x03\x12\x0f\n\x07step_ms\x18\x04 \x01(\x03\x12\x11\n\tpage_size\x18\x05 \x01(\x05\x12\x12\n\npage_token\x18\x06 \x01(\t\x12\x10\n\x08own_only\x18\x07 \x01(\x08\"\x82\x02\n\x16ListLagHistoryResponse\x12\x32\n\thistories\x18\x01 \x03(\x0b\x32\x1f.braid.api.lagmon.v1.LagHistory\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\x12\x0f\n\x07time_ms\x18\x03 \x01(\x03\x12\x0f\n\x07step_ms\x18\x04 \x01(\x03\x12\x15\n\rkept_since_ms\x18\x05 \x01(\x03\x12\x0f\n\x07\x64\x61maged\x18\x06 \x01(\x05\x12\x0f\n\x07trouble\x18\x07 \x01(\t\x12\x30\n\x04kept\x18\x08 \x01(\x0b\x32\".braid.api.lagmon.v1.KeptLagStatus\x12\x0e\n\x06silent\x18\t \x03(\t\"\x86\x01\n\x0fWatchLagRequest\x12.\n\x06\x66ilter\x18\x01 \x01(\x0b\x32\x1e.braid.api.lagmon.v1.LagFilter\x12.\n\x06\x64\x65tail\x18\x02 \x01(\x0e\x32\x1e.braid.api.lagmon.v1.LagDetail\x12\x13\n\x0binterval_ms\x18\x03 \x01(\x05\"\x88\x01\n\x10WatchLagResponse\x12&\n\x04lags\x18\x01 \x03(\x0b\x32\x18.braid.api.lagmon.v1.Lag\x12&\n\x04gone\x18\x02 \x03(\x0b\x32\x18.braid.api.lagmon.v1.Lag\x12\x0f\n\x07time_ms\x18\x03 \x01(\x03\x12\x13\n\x0b\x63\x61tching_up\x18\x04 \x03(\t\"u\n\x11ListAlertsRequest\x12\x0e\n\x06stream\x18\x01 \x01(\t\x12\x0f\n\x07\x63luster\x18\x02 \x01(\t\x12\x18\n\x10include_resolved\x18\x03 \x01(\x08\x12\x11\n\tpage_size\x18\x04 \x01(\x05\x12\x12\n\npage_token\x18\x05 \x01(\t\"\x8c\x01\n\x12ListAlertsResponse\x12*\n\x06\x61lerts\x18\x01 \x03(\x0b\x32\x1a.braid.api.lagmon.v1.Alert\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\x12\x31\n\x07outlets\x18\x03 \x03(\x0b\x32 .braid.api.lagmon.v1.AlertOutlet\"\x1f\n\x0fGetAlertRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\"I\n\x14\x43reateSilenceRequest\x12\r\n\x05\x61lert\x18\x01 \x01(\t\x12\x12\n\nlasting_ms\x18\x02 \x01(\x03\x12\x0e\n\x06reason\x18\x03 \x01(\t\"%\n\x14\x44\x65leteSilenceRequest\x12\r\n\x05\x61lert\x18\x01 \x01(\t\"\x17\n\x15\x44\x65leteSilenceResponse\"\xa6\x02\n\x15ReportPathwaysRequest\x12\x0f\n\x07service\x18\x01 \x01(\t\x12\x10\n\x08reporter\x18\x02 \x01(\t\x12\x10\n\x08sequence\x18\x03 \x01(\x03\x12\x14\n\x0csent_streams\x18\x04 \x03(\t\x12\x18\n\x10received_streams\x18\x05 \x03(\t\x12\x0e\n\x06groups\x18\x06 \x03(\t\x12+\n\x04sent\x18\x07 \x03(\x0b\x32\x1d.braid.api.lagmon.v1.SentEdge\x12\x33\n\x08received\x18\x08 \x03(\x0b\x32!.braid.api.lagmon.v1.ReceivedEdge\x12\x36\n\x08left_out\x18\t \x01(\x0b\x32$.braid.api.lagmon.v1.PathwaysLeftOut\"\x18\n\x16ReportPathwaysResponse\"_\n\x13ListPathwaysRequest\x12\x0e\n\x06stream\x18\x01 \x01(\t\x12\x11\n\twindow_ms\x18\x02 \x01(\x03\x12\x11\n\tpage_size\x18\x03 \x01(\x05\x12\x12\n\npage_token\x18\x04 \x01(\t\"\xd2\x01\n\x14ListPathwaysResponse\x12.\n\x08pathways\x18\x01 \x03(\x0b\x32\x1c.braid.api.lagmon.v1.Pathway\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\x12\x0f\n\x07time_ms\x18\x03 \x01(\x03\x12\x11\n\twindow_ms\x18\x04 \x01(\x03\x12\x15\n\rkept_since_ms\x18\x05 \x01(\x03\x12\x36\n\x08left_out\x18\x06 \x01(\x0b\x32$.braid.api.lagmon.v1.PathwaysLeftOut\"+\n\x17\x45xportAlertRulesRequest\x12\x10\n\x08runbooks\x18\x01 \x01(\t\"M\n\x18\x45xportAlertRulesResponse\x12\x31\n\x05\x66iles\x18\x01 \x03(\x0b\x32\".braid.api.lagmon.v1.AlertRuleFile\"\xb4\x01\n\x15ReadLagColumnsRequest\x12\x10\n\x08instance\x18\x01 \x01(\t\x12\x0c\n\x04life\x18\x02 \x01(\t\x12J\n\x08versions\x18\x03 \x03(\x0b\x32\x38.braid.api.lagmon.v1.ReadLagColumnsRequest.VersionsEntry\x1a/\n\rVersionsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x03:\x02\x38\x01\"\x95\x01\n\x16ReadLagColumnsResponse\x12\x0c\n\x04life\x18\x01 \x01(\t\x12\x0e\n\x06now_ms\x18\x02 \x01(\x03\x12\x31\n\x08readings\x18\x03 \x03(\x0b\x32\x1f.braid.api.lagmon.v1.LagReading\x12*\n\x04rows\x18\x04 \x01(\x0b\x32\x1c.braid.api.lagmon.v1.LagRows2\xaa\x0e\n\rLagmonService\x12T\n\x07ListLag\x12#.braid.api.lagmon.v1.ListLagRequest\x1a$.braid.api.lagmon.v1.ListLagResponse\x12Y\n\x08WatchLag\x12$.braid.api.lagmon.v1.WatchLagRequest\x1a%.braid.api.lagmon.v1.WatchLagResponse0\x01\x12i\n\x0eListLagHistory\x12*.braid.api.lagmon.v1.ListLagHistoryRequest\x1a+.braid.api.lagmon.v1.ListLagHistoryResponse\x12]\n\nListAlerts\x12&.braid.api.lagmon.v1.ListAlertsRequest\x1a\'.braid.api.lagmon.v1.ListAlertsResponse\x12L\n\x08GetAlert\x12$.braid.api.lagmon.v1.GetAlertRequest\x1a\x1a.braid.api.lagmon.v1.Alert\x12X\n\rCreateSilence\x12).braid.api.lagmon.v1.CreateSilenceRequest\x1a\x1c.braid.api.lagmon.v1.Silence\x12\x66\n\rDeleteSilence\x12).braid.api.lagmon.v1.DeleteSilenceRequest\x1a*.braid.api.lagmon.v1.DeleteSilenceResponse\x12o\n\x10\x45xportAlertRules\x12,.braid.api.lagmon.v1.ExportAlertRulesRequest\x1a-.braid.api.lagmon.v1.ExportAlertRulesResponse\x12i\n\x0eReportPathways\x12*.braid.api.lagmon.v1.ReportPathwaysRequest\x1a+.braid.api.lagmon.v1.ReportPathwaysResponse\x12\x63\n\x0cListPathways\x12(.braid.api.lagmon.v1.ListPathwaysRequest\x1a).braid.api.lagmon.v1.ListPathwaysResponse\x12k\n\x0eReadLagColumns\x12*.braid.api.lagmon.v1.ReadLagColumnsRequest\x1a+.braid.api.lagmon.v1.ReadLagColumnsResponse0\x01\x12\x62\n\rListEndpoints\x12\'.braid.api.mesh.v1.ListEndpointsRequest\x1a(.braid.api.mesh.v1.ListEndpointsResponse\x12S\n\x08ReadMany\x12\".braid.api.mesh.v1.ReadManyRequest\x1a#.braid.api.mesh.v1.ReadManyResponse\x12Y\n\nListEvents\x12$.braid.api.mesh.v1.ListEventsRequest\x1a%.braid.api.mesh.v1.ListEventsResponse\x12V\n\x0bWatchEvents\x12%.braid.api.mesh.v1.WatchEventsRequest\x1a\x1e.braid.api.mesh.v1.EventRecord0\x01\x12T\n\nGetArchive\x12$.braid.api.mesh.v1.GetArchiveRequest\x1a .braid.api.mesh.v1.ArchiveStatus\x12\x62\n\rVerifyArchive\x12\'.braid.api.mesh.v1.VerifyArchiveRequest\x1a(.braid.api.mesh.v1.VerifyArchiveResponse\x12\\\n\x0bListArchive\x12%.braid.api.mesh.v1.ListArchiveRequest\x1a&.braid.api.mesh.v1.ListArchiveResponse\x12\\\n\x0bReadArchive\x12%.braid.api.mesh.v1.ReadArchiveRequest\x1a&.braid.api.mesh.v1.ReadArchiveResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n(braid/api/lagmon/v1/lagmon_service.proto\x12\x13\x62raid.api.lagmon.v1\x1a\x1f\x62raid/api/lagmon/v1/alert.proto\x1a\x1d\x62raid/api/lagmon/v1/lag.proto\x1a%braid/api/lagmon/v1/lag_columns.proto\x1a%braid/api/lagmon/v1/lag_history.proto\x1a!braid/api/lagmon/v1/pathway.proto\x1a\"braid/api/lagmon/v1/progress.proto\x1a\x1f\x62raid/api/mesh/v1/archive.proto\x1a braid/api/mesh/v1/endpoint.proto\x1a\x1d\x62raid/api/mesh/v1/event.proto\x1a\x1c\x62raid/api/mesh/v1/read.proto\"h\n\x12GetProgressRequest\x12\r\n\x05group\x18\x01 \x01(\t\x12\x0f\n\x07\x63luster\x18\x02 \x01(\t\x12\r\n\x05topic\x18\x03 \x01(\t\x12\x11\n\tpartition\x18\x04 \x01(\x05\x12\x10\n\x08own_only\x18\x05 \x01(\x08\"b\n\tLagFilter\x12\r\n\x05group\x18\x01 \x01(\t\x12\x0e\n\x06stream\x18\x02 \x01(\t\x12\x0c\n\x04lane\x18\x03 \x01(\t\x12\x0f\n\x07\x63luster\x18\x04 \x01(\t\x12\x17\n\x0f\x65xclude_foreign\x18\x05 \x01(\x08\"\x97\x01\n\x0eListLagRequest\x12.\n\x06\x66ilter\x18\x01 \x01(\x0b\x32\x1e.braid.api.lagmon.v1.LagFilter\x12.\n\x06\x64\x65tail\x18\x02 \x01(\x0e\x32\x1e.braid.api.lagmon.v1.LagDetail\x12\x11\n\tpage_size\x18\x03 \x01(\x05\x12\x12\n\npage_token\x18\x04 \x01(\t\"x\n\x0fListLagResponse\x12&\n\x04lags\x18\x01 \x03(\x0b\x32\x18.braid.api.lagmon.v1.Lag\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\x12\x0f\n\x07time_ms\x18\x03 \x01(\x03\x12\x13\n\x0b\x63\x61tching_up\x18\x04 \x03(\t\"?\n\x10LagHistoryFilter\x12\r\n\x05group\x18\x01 \x01(\t\x12\x0e\n\x06stream\x18\x02 \x01(\t\x12\x0c\n\x04lane\x18\x03 \x01(\t\"\xbc\x01\n\x15ListLagHistoryRequest\x12\x35\n\x06\x66ilter\x18\x01 \x01(\x0b\x32%.braid.api.lagmon.v1.LagHistoryFilter\x12\x10\n\x08since_ms\x18\x02 \x01(\x03\x12\x10\n\x08until_ms\x18\x03 \x01(\x03\x12\x0f\n\x07step_ms\x18\x04 \x01(\x03\x12\x11\n\tpage_size\x18\x05 \x01(\x05\x12\x12\n\npage_token\x18\x06 \x01(\t\x12\x10\n\x08own_only\x18\x07 \x01(\x08\"\x82\x02\n\x16ListLagHistoryResponse\x12\x32\n\thistories\x18\x01 \x03(\x0b\x32\x1f.braid.api.lagmon.v1.LagHistory\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\x12\x0f\n\x07time_ms\x18\x03 \x01(\x03\x12\x0f\n\x07step_ms\x18\x04 \x01(\x03\x12\x15\n\rkept_since_ms\x18\x05 \x01(\x03\x12\x0f\n\x07\x64\x61maged\x18\x06 \x01(\x05\x12\x0f\n\x07trouble\x18\x07 \x01(\t\x12\x30\n\x04kept\x18\x08 \x01(\x0b\x32\".braid.api.lagmon.v1.KeptLagStatus\x12\x0e\n\x06silent\x18\t \x03(\t\"\x86\x01\n\x0fWatchLagRequest\x12.\n\x06\x66ilter\x18\x01 \x01(\x0b\x32\x1e.braid.api.lagmon.v1.LagFilter\x12.\n\x06\x64\x65tail\x18\x02 \x01(\x0e\x32\x1e.braid.api.lagmon.v1.LagDetail\x12\x13\n\x0binterval_ms\x18\x03 \x01(\x05\"\x88\x01\n\x10WatchLagResponse\x12&\n\x04lags\x18\x01 \x03(\x0b\x32\x18.braid.api.lagmon.v1.Lag\x12&\n\x04gone\x18\x02 \x03(\x0b\x32\x18.braid.api.lagmon.v1.Lag\x12\x0f\n\x07time_ms\x18\x03 \x01(\x03\x12\x13\n\x0b\x63\x61tching_up\x18\x04 \x03(\t\"u\n\x11ListAlertsRequest\x12\x0e\n\x06stream\x18\x01 \x01(\t\x12\x0f\n\x07\x63luster\x18\x02 \x01(\t\x12\x18\n\x10include_resolved\x18\x03 \x01(\x08\x12\x11\n\tpage_size\x18\x04 \x01(\x05\x12\x12\n\npage_token\x18\x05 \x01(\t\"\x8c\x01\n\x12ListAlertsResponse\x12*\n\x06\x61lerts\x18\x01 \x03(\x0b\x32\x1a.braid.api.lagmon.v1.Alert\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\x12\x31\n\x07outlets\x18\x03 \x03(\x0b\x32 .braid.api.lagmon.v1.AlertOutlet\"\x1f\n\x0fGetAlertRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\"I\n\x14\x43reateSilenceRequest\x12\r\n\x05\x61lert\x18\x01 \x01(\t\x12\x12\n\nlasting_ms\x18\x02 \x01(\x03\x12\x0e\n\x06reason\x18\x03 \x01(\t\"%\n\x14\x44\x65leteSilenceRequest\x12\r\n\x05\x61lert\x18\x01 \x01(\t\"\x17\n\x15\x44\x65leteSilenceResponse\"\xa6\x02\n\x15ReportPathwaysRequest\x12\x0f\n\x07service\x18\x01 \x01(\t\x12\x10\n\x08reporter\x18\x02 \x01(\t\x12\x10\n\x08sequence\x18\x03 \x01(\x03\x12\x14\n\x0csent_streams\x18\x04 \x03(\t\x12\x18\n\x10received_streams\x18\x05 \x03(\t\x12\x0e\n\x06groups\x18\x06 \x03(\t\x12+\n\x04sent\x18\x07 \x03(\x0b\x32\x1d.braid.api.lagmon.v1.SentEdge\x12\x33\n\x08received\x18\x08 \x03(\x0b\x32!.braid.api.lagmon.v1.ReceivedEdge\x12\x36\n\x08left_out\x18\t \x01(\x0b\x32$.braid.api.lagmon.v1.PathwaysLeftOut\"\x18\n\x16ReportPathwaysResponse\"_\n\x13ListPathwaysRequest\x12\x0e\n\x06stream\x18\x01 \x01(\t\x12\x11\n\twindow_ms\x18\x02 \x01(\x03\x12\x11\n\tpage_size\x18\x03 \x01(\x05\x12\x12\n\npage_token\x18\x04 \x01(\t\"\xd2\x01\n\x14ListPathwaysResponse\x12.\n\x08pathways\x18\x01 \x03(\x0b\x32\x1c.braid.api.lagmon.v1.Pathway\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\x12\x0f\n\x07time_ms\x18\x03 \x01(\x03\x12\x11\n\twindow_ms\x18\x04 \x01(\x03\x12\x15\n\rkept_since_ms\x18\x05 \x01(\x03\x12\x36\n\x08left_out\x18\x06 \x01(\x0b\x32$.braid.api.lagmon.v1.PathwaysLeftOut\"+\n\x17\x45xportAlertRulesRequest\x12\x10\n\x08runbooks\x18\x01 \x01(\t\"M\n\x18\x45xportAlertRulesResponse\x12\x31\n\x05\x66iles\x18\x01 \x03(\x0b\x32\".braid.api.lagmon.v1.AlertRuleFile\"\xb4\x01\n\x15ReadLagColumnsRequest\x12\x10\n\x08instance\x18\x01 \x01(\t\x12\x0c\n\x04life\x18\x02 \x01(\t\x12J\n\x08versions\x18\x03 \x03(\x0b\x32\x38.braid.api.lagmon.v1.ReadLagColumnsRequest.VersionsEntry\x1a/\n\rVersionsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x03:\x02\x38\x01\"\x95\x01\n\x16ReadLagColumnsResponse\x12\x0c\n\x04life\x18\x01 \x01(\t\x12\x0e\n\x06now_ms\x18\x02 \x01(\x03\x12\x31\n\x08readings\x18\x03 \x03(\x0b\x32\x1f.braid.api.lagmon.v1.LagReading\x12*\n\x04rows\x18\x04 \x01(\x0b\x32\x1c.braid.api.lagmon.v1.LagRows2\x81\x0f\n\rLagmonService\x12T\n\x07ListLag\x12#.braid.api.lagmon.v1.ListLagRequest\x1a$.braid.api.lagmon.v1.ListLagResponse\x12Y\n\x08WatchLag\x12$.braid.api.lagmon.v1.WatchLagRequest\x1a%.braid.api.lagmon.v1.WatchLagResponse0\x01\x12i\n\x0eListLagHistory\x12*.braid.api.lagmon.v1.ListLagHistoryRequest\x1a+.braid.api.lagmon.v1.ListLagHistoryResponse\x12U\n\x0bGetProgress\x12\'.braid.api.lagmon.v1.GetProgressRequest\x1a\x1d.braid.api.lagmon.v1.Progress\x12]\n\nListAlerts\x12&.braid.api.lagmon.v1.ListAlertsRequest\x1a\'.braid.api.lagmon.v1.ListAlertsResponse\x12L\n\x08GetAlert\x12$.braid.api.lagmon.v1.GetAlertRequest\x1a\x1a.braid.api.lagmon.v1.Alert\x12X\n\rCreateSilence\x12).braid.api.lagmon.v1.CreateSilenceRequest\x1a\x1c.braid.api.lagmon.v1.Silence\x12\x66\n\rDeleteSilence\x12).braid.api.lagmon.v1.DeleteSilenceRequest\x1a*.braid.api.lagmon.v1.DeleteSilenceResponse\x12o\n\x10\x45xportAlertRules\x12,.braid.api.lagmon.v1.ExportAlertRulesRequest\x1a-.braid.api.lagmon.v1.ExportAlertRulesResponse\x12i\n\x0eReportPathways\x12*.braid.api.lagmon.v1.ReportPathwaysRequest\x1a+.braid.api.lagmon.v1.ReportPathwaysResponse\x12\x63\n\x0cListPathways\x12(.braid.api.lagmon.v1.ListPathwaysRequest\x1a).braid.api.lagmon.v1.ListPathwaysResponse\x12k\n\x0eReadLagColumns\x12*.braid.api.lagmon.v1.ReadLagColumnsRequest\x1a+.braid.api.lagmon.v1.ReadLagColumnsResponse0\x01\x12\x62\n\rListEndpoints\x12\'.braid.api.mesh.v1.ListEndpointsRequest\x1a(.braid.api.mesh.v1.ListEndpointsResponse\x12S\n\x08ReadMany\x12\".braid.api.mesh.v1.ReadManyRequest\x1a#.braid.api.mesh.v1.ReadManyResponse\x12Y\n\nListEvents\x12$.braid.api.mesh.v1.ListEventsRequest\x1a%.braid.api.mesh.v1.ListEventsResponse\x12V\n\x0bWatchEvents\x12%.braid.api.mesh.v1.WatchEventsRequest\x1a\x1e.braid.api.mesh.v1.EventRecord0\x01\x12T\n\nGetArchive\x12$.braid.api.mesh.v1.GetArchiveRequest\x1a .braid.api.mesh.v1.ArchiveStatus\x12\x62\n\rVerifyArchive\x12\'.braid.api.mesh.v1.VerifyArchiveRequest\x1a(.braid.api.mesh.v1.VerifyArchiveResponse\x12\\\n\x0bListArchive\x12%.braid.api.mesh.v1.ListArchiveRequest\x1a&.braid.api.mesh.v1.ListArchiveResponse\x12\\\n\x0bReadArchive\x12%.braid.api.mesh.v1.ReadArchiveRequest\x1a&.braid.api.mesh.v1.ReadArchiveResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -42,52 +43,54 @@ if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
   _globals['_READLAGCOLUMNSREQUEST_VERSIONSENTRY']._loaded_options = None
   _globals['_READLAGCOLUMNSREQUEST_VERSIONSENTRY']._serialized_options = b'8\001'
-  _globals['_LAGFILTER']._serialized_start=370
-  _globals['_LAGFILTER']._serialized_end=468
-  _globals['_LISTLAGREQUEST']._serialized_start=471
-  _globals['_LISTLAGREQUEST']._serialized_end=622
-  _globals['_LISTLAGRESPONSE']._serialized_start=624
-  _globals['_LISTLAGRESPONSE']._serialized_end=744
-  _globals['_LAGHISTORYFILTER']._serialized_start=746
-  _globals['_LAGHISTORYFILTER']._serialized_end=809
-  _globals['_LISTLAGHISTORYREQUEST']._serialized_start=812
-  _globals['_LISTLAGHISTORYREQUEST']._serialized_end=1000
-  _globals['_LISTLAGHISTORYRESPONSE']._serialized_start=1003
-  _globals['_LISTLAGHISTORYRESPONSE']._serialized_end=1261
-  _globals['_WATCHLAGREQUEST']._serialized_start=1264
-  _globals['_WATCHLAGREQUEST']._serialized_end=1398
-  _globals['_WATCHLAGRESPONSE']._serialized_start=1401
-  _globals['_WATCHLAGRESPONSE']._serialized_end=1537
-  _globals['_LISTALERTSREQUEST']._serialized_start=1539
-  _globals['_LISTALERTSREQUEST']._serialized_end=1656
-  _globals['_LISTALERTSRESPONSE']._serialized_start=1659
-  _globals['_LISTALERTSRESPONSE']._serialized_end=1799
-  _globals['_GETALERTREQUEST']._serialized_start=1801
-  _globals['_GETALERTREQUEST']._serialized_end=1832
-  _globals['_CREATESILENCEREQUEST']._serialized_start=1834
-  _globals['_CREATESILENCEREQUEST']._serialized_end=1907
-  _globals['_DELETESILENCEREQUEST']._serialized_start=1909
-  _globals['_DELETESILENCEREQUEST']._serialized_end=1946
-  _globals['_DELETESILENCERESPONSE']._serialized_start=1948
-  _globals['_DELETESILENCERESPONSE']._serialized_end=1971
-  _globals['_REPORTPATHWAYSREQUEST']._serialized_start=1974
-  _globals['_REPORTPATHWAYSREQUEST']._serialized_end=2268
-  _globals['_REPORTPATHWAYSRESPONSE']._serialized_start=2270
-  _globals['_REPORTPATHWAYSRESPONSE']._serialized_end=2294
-  _globals['_LISTPATHWAYSREQUEST']._serialized_start=2296
-  _globals['_LISTPATHWAYSREQUEST']._serialized_end=2391
-  _globals['_LISTPATHWAYSRESPONSE']._serialized_start=2394
-  _globals['_LISTPATHWAYSRESPONSE']._serialized_end=2604
-  _globals['_EXPORTALERTRULESREQUEST']._serialized_start=2606
-  _globals['_EXPORTALERTRULESREQUEST']._serialized_end=2649
-  _globals['_EXPORTALERTRULESRESPONSE']._serialized_start=2651
-  _globals['_EXPORTALERTRULESRESPONSE']._serialized_end=2728
-  _globals['_READLAGCOLUMNSREQUEST']._serialized_start=2731
-  _globals['_READLAGCOLUMNSREQUEST']._serialized_end=2911
-  _globals['_READLAGCOLUMNSREQUEST_VERSIONSENTRY']._serialized_start=2864
-  _globals['_READLAGCOLUMNSREQUEST_VERSIONSENTRY']._serialized_end=2911
-  _globals['_READLAGCOLUMNSRESPONSE']._serialized_start=2914
-  _globals['_READLAGCOLUMNSRESPONSE']._serialized_end=3063
-  _globals['_LAGMONSERVICE']._serialized_start=3066
-  _globals['_LAGMONSERVICE']._serialized_end=4900
+  _globals['_GETPROGRESSREQUEST']._serialized_start=406
+  _globals['_GETPROGRESSREQUEST']._serialized_end=510
+  _globals['_LAGFILTER']._serialized_start=512
+  _globals['_LAGFILTER']._serialized_end=610
+  _globals['_LISTLAGREQUEST']._serialized_start=613
+  _globals['_LISTLAGREQUEST']._serialized_end=764
+  _globals['_LISTLAGRESPONSE']._serialized_start=766
+  _globals['_LISTLAGRESPONSE']._serialized_end=886
+  _globals['_LAGHISTORYFILTER']._serialized_start=888
+  _globals['_LAGHISTORYFILTER']._serialized_end=951
+  _globals['_LISTLAGHISTORYREQUEST']._serialized_start=954
+  _globals['_LISTLAGHISTORYREQUEST']._serialized_end=1142
+  _globals['_LISTLAGHISTORYRESPONSE']._serialized_start=1145
+  _globals['_LISTLAGHISTORYRESPONSE']._serialized_end=1403
+  _globals['_WATCHLAGREQUEST']._serialized_start=1406
+  _globals['_WATCHLAGREQUEST']._serialized_end=1540
+  _globals['_WATCHLAGRESPONSE']._serialized_start=1543
+  _globals['_WATCHLAGRESPONSE']._serialized_end=1679
+  _globals['_LISTALERTSREQUEST']._serialized_start=1681
+  _globals['_LISTALERTSREQUEST']._serialized_end=1798
+  _globals['_LISTALERTSRESPONSE']._serialized_start=1801
+  _globals['_LISTALERTSRESPONSE']._serialized_end=1941
+  _globals['_GETALERTREQUEST']._serialized_start=1943
+  _globals['_GETALERTREQUEST']._serialized_end=1974
+  _globals['_CREATESILENCEREQUEST']._serialized_start=1976
+  _globals['_CREATESILENCEREQUEST']._serialized_end=2049
+  _globals['_DELETESILENCEREQUEST']._serialized_start=2051
+  _globals['_DELETESILENCEREQUEST']._serialized_end=2088
+  _globals['_DELETESILENCERESPONSE']._serialized_start=2090
+  _globals['_DELETESILENCERESPONSE']._serialized_end=2113
+  _globals['_REPORTPATHWAYSREQUEST']._serialized_start=2116
+  _globals['_REPORTPATHWAYSREQUEST']._serialized_end=2410
+  _globals['_REPORTPATHWAYSRESPONSE']._serialized_start=2412
+  _globals['_REPORTPATHWAYSRESPONSE']._serialized_end=2436
+  _globals['_LISTPATHWAYSREQUEST']._serialized_start=2438
+  _globals['_LISTPATHWAYSREQUEST']._serialized_end=2533
+  _globals['_LISTPATHWAYSRESPONSE']._serialized_start=2536
+  _globals['_LISTPATHWAYSRESPONSE']._serialized_end=2746
+  _globals['_EXPORTALERTRULESREQUEST']._serialized_start=2748
+  _globals['_EXPORTALERTRULESREQUEST']._serialized_end=2791
+  _globals['_EXPORTALERTRULESRESPONSE']._serialized_start=2793
+  _globals['_EXPORTALERTRULESRESPONSE']._serialized_end=2870
+  _globals['_READLAGCOLUMNSREQUEST']._serialized_start=2873
+  _globals['_READLAGCOLUMNSREQUEST']._serialized_end=3053
+  _globals['_READLAGCOLUMNSREQUEST_VERSIONSENTRY']._serialized_start=3006
+  _globals['_READLAGCOLUMNSREQUEST_VERSIONSENTRY']._serialized_end=3053
+  _globals['_READLAGCOLUMNSRESPONSE']._serialized_start=3056
+  _globals['_READLAGCOLUMNSRESPONSE']._serialized_end=3205
+  _globals['_LAGMONSERVICE']._serialized_start=3208
+  _globals['_LAGMONSERVICE']._serialized_end=5129
 # @@protoc_insertion_point(module_scope)

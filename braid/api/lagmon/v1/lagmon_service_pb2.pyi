@@ -24,6 +24,38 @@ else:
 DESCRIPTOR: _descriptor.FileDescriptor
 
 @_typing.final
+class GetProgressRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    GROUP_FIELD_NUMBER: _builtins.int
+    CLUSTER_FIELD_NUMBER: _builtins.int
+    TOPIC_FIELD_NUMBER: _builtins.int
+    PARTITION_FIELD_NUMBER: _builtins.int
+    OWN_ONLY_FIELD_NUMBER: _builtins.int
+    group: _builtins.str
+    cluster: _builtins.str
+    topic: _builtins.str
+    partition: _builtins.int
+    own_only: _builtins.bool
+    """Asks the answering replica alone, as replicas ask each other: only some of them read a cluster."""
+    def __init__(
+        self,
+        *,
+        group: _builtins.str = ...,
+        cluster: _builtins.str = ...,
+        topic: _builtins.str = ...,
+        partition: _builtins.int = ...,
+        own_only: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["cluster", b"cluster", "group", b"group", "own_only", b"own_only", "partition", b"partition", "topic", b"topic"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___GetProgressRequest: _TypeAlias = GetProgressRequest  # noqa: Y015
+
+@_typing.final
 class LagFilter(_message.Message):
     """Which rows; empty fields match everything."""
 

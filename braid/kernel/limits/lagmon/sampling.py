@@ -15,6 +15,9 @@ LAG_NEWS_SECONDS: Final = 0.05  # to the next look at ends that nobody looked at
 LAG_PAUSE_FACTOR: Final = 4  # work in rounds that took long is followed by a pause so many times as long
 LAG_LOOK_PAUSE_SECONDS_MAX: Final = 2.5  # after a look of alerts: windows count no time between looks 5 s apart
 LAG_PROGRESS_MAX: Final = 1_000_000  # groups and partitions of one cluster; more are counted, not followed
+LAG_PROGRESS_SPANS_MAX: Final = (
+    1_000  # ranges of each kind in an answer about one partition; a commit has room for fewer
+)
 LAG_ENDS_BATCH: Final = 5_000  # partitions asked for in one call
 LAG_STARTS_SECONDS: Final = 10.0  # between two looks at the starts of logs; only retention moves them
 LAG_END_SAMPLES_MAX: Final = 64  # remembered ends of one log; the older half is thinned out beyond it

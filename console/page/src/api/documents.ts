@@ -113,6 +113,22 @@ export interface Lease extends Row {
   rule: string;
 }
 
+export interface OffsetSpan {
+  first: number;
+  last: number;
+}
+
+/** What of a partition is done, rejected and retried, as the group's newest commit states it. */
+export interface Progress {
+  committed_offset: number;
+  commit_time_ms: number;
+  has_envelope: boolean;
+  done: readonly OffsetSpan[];
+  rejected: readonly OffsetSpan[];
+  retried: readonly { offset: number; attempts: number }[];
+  partial: boolean;
+}
+
 export interface LagStep {
   time_ms: number;
   max_lag_seconds?: number;

@@ -3,7 +3,7 @@ import { useQuery } from "@tanstack/react-query";
 import type { ReactElement } from "react";
 import { ActionButton } from "../actions/ActionDialog";
 import { ask, CallError, query } from "../api/calls";
-import type { Lag, Lease } from "../api/documents";
+import type { Lag, Lease, Progress } from "../api/documents";
 import { count, epochText } from "../format/numbers";
 import { lagText } from "../parts/cells";
 import { Command } from "../parts/Copy";
@@ -18,6 +18,7 @@ interface Explained {
   lease?: Lease;
   reasons: { time_ms: number; actor: string; history: string; sequence: number; type: string; text: string }[];
   kept_from_sequence: number;
+  progress?: Progress | null;
 }
 
 export function Why(props: { group: string; lease: string; lag: Lag | undefined; now_ms?: number; onClose: () => void }): ReactElement {
@@ -42,7 +43,7 @@ export function Why(props: { group: string; lease: string; lag: Lag | undefined;
         </div>
       </header>
       {asked.data?.lease ? <LeaseFacts lease={asked.data.lease} lag={lag} /> : null}
-      {asked.data?.lease && lag ? <GapStrip lease={asked.data.lease} lag={lag} now_ms={now_ms} /> : null}
+      {asked.data?.lease && lag ? <GapStrip lease={asked.data.lease} lag={lag} progress={asked.data.progress ?? null} now_ms={now_ms} /> : null}
       {asked.error instanceof CallError ? <Problem fault={asked.error.fault} /> : null}
       {asked.data ? <Steps explained={asked.data} /> : null}
       <Command text={`braid why lease ${lease}${group ? ` --group ${group}` : ""}${at_ms > 0 ? ` --at ${momentText(at_ms)}` : ""}`} />

@@ -1,9 +1,9 @@
-// The gap strip of a partition: what of its records is done, rejected and undone, as far as services know.
+// The gap strip of a partition: what became of its records, as far as the group's newest commit and dead letters tell.
 import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import type { ReactElement, ReactNode } from "react";
 import { ask, CallError, query } from "../api/calls";
-import type { DeadLetter, Lag, Lease } from "../api/documents";
+import type { DeadLetter, Lag, Lease, Progress } from "../api/documents";
 import type { TablePart } from "../api/parts";
 import { count, counted } from "../format/numbers";
 import { age, duration } from "../format/times";
@@ -41,9 +41,10 @@ function useLetters(lease: Lease) {
   return { letters: part?.rows.filter((letter) => isOf(letter, lease)), more: part?.more ?? false, fault, search: { show: "letters", stream, filter } };
 }
 
-export function GapStrip({ lease, lag, now_ms }: { lease: Lease; lag: Lag; now_ms: number }): ReactElement {
+export function GapStrip(props: { lease: Lease; lag: Lag; progress: Progress | null; now_ms: number }): ReactElement {
+  const { lease, lag, progress, now_ms } = props;
   const { letters, more, fault, search } = useLetters(lease);
-  const gaps = gapsOf(lag, letters ?? []);
+  const gaps = gapsOf(lag, letters ?? [], progress);
   const rejected = letters === undefined ? "unknown" : `${more ? "at least " : ""}${count(gaps.rejected.length)} after the commit, ${count(gaps.rejected_before)} before`;
   return (
     <figure className={`gaps${lag.stale ? " stale" : ""}`} aria-label={`Records of ${lease.name}`}>
@@ -57,6 +58,16 @@ export function GapStrip({ lease, lag, now_ms }: { lease: Lease; lag: Lag; now_m
             {rejected}
           </Link>
         </Known>
+        {gaps.taken >= 0 ? (
+          <>
+            <Known kind="retried" name="Retried">
+              {gaps.retried.length === 0 ? "none" : triedText(gaps)}
+            </Known>
+            <Known kind="taken" name="In flight">
+              {gaps.taken === gaps.retried.length ? "none before the last that is done" : `${counted(gaps.taken - gaps.retried.length, "record")} taken before others that are done`}
+            </Known>
+          </>
+        ) : null}
         <Known kind="undone" name="Undone">
           {gaps.undone === 0 ? "none" : `${counted(gaps.undone, "record")}, the oldest for ${lagText(lag)}`}
           {lag.split_partitions > 0 ? `; split: ${duration(lag.live_lag_seconds)} behind at its head` : ""}
@@ -64,12 +75,29 @@ export function GapStrip({ lease, lag, now_ms }: { lease: Lease; lag: Lag; now_m
         </Known>
       </dl>
       <figcaption className="faint">
-        {lease.member === "" ? "Nobody holds it, so nothing is in flight." : `Only ${lease.member_client_id || "the member"} knows which of the undone are in flight, and which wait for a retry.`}
-        {gaps.done > 0 ? " The bar counts records: of those done after the commit, only rejected ones have a place that services know. It is marked below." : ""}
+        {flightText(lease, gaps, progress, now_ms)}
+        {gaps.rejected.length + gaps.retried.length > 0 ? " The bar counts records. The line below it marks where rejected and retried ones lie." : ""}
       </figcaption>
       {fault ? <Problem fault={fault} /> : null}
     </figure>
   );
+}
+
+const TRIED_SHOWN = 3;
+
+function triedText(gaps: Gaps): string {
+  const named = gaps.retried.slice(0, TRIED_SHOWN).map((each) => `${each.offset} (${each.attempts} failed)`);
+  const more = gaps.retried.length - named.length;
+  return `${counted(gaps.retried.length, "record")}: ${named.join(", ")}${more > 0 ? ` and ${count(more)} more` : ""}`;
+}
+
+/** What nobody but the member knows. */
+function flightText(lease: Lease, gaps: Gaps, progress: Progress | null, now_ms: number): string {
+  if (lease.member === "") return "Nobody holds it, so nothing is in flight.";
+  const member = lease.member_client_id || "the member";
+  if (gaps.taken < 0) return `Only ${member} knows which of the undone are in flight, and which wait for a retry.`;
+  const since = progress ? ` of ${age(progress.commit_time_ms, now_ms)} ago` : "";
+  return `As the commit${since} says. What ${member} took since then, only it knows.`;
 }
 
 function Known({ kind, name, children }: { kind: string; name: string; children: ReactNode }): ReactElement {
@@ -96,7 +124,10 @@ function Strip({ gaps }: { gaps: Gaps }): ReactElement {
           <rect key={band.kind} className={`gap-${band.kind}`} x={band.from * WIDTH} width={Math.max(2, (band.to - band.from) * WIDTH)} height={BAR} />
         ))}
         <rect className="lag-track" y={BAR + 4} width={WIDTH} height={RULER - 4} />
-        {marksOf(gaps).map((place) => (
+        {marksOf(gaps, gaps.retried.map((each) => each.offset)).map((place) => (
+          <rect key={`retried ${place}`} className="gap-retried" x={place * (WIDTH - 3)} y={BAR + 2} width={3} height={RULER - 2} />
+        ))}
+        {marksOf(gaps, gaps.rejected).map((place) => (
           <rect key={place} className="gap-rejected" x={place * (WIDTH - 3)} y={BAR + 2} width={3} height={RULER - 2} />
         ))}
       </svg>
