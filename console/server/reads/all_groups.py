@@ -13,7 +13,15 @@ from braid.kernel.errors import BraidError
 from braid.kernel.ports import Host
 from braid.rpc.documents import Document, Value, to_document
 from console.server.json_text import json_bytes
-from console.server.limits import EXPORT_ROWS, ROWS_MAX, SHARED_SECONDS, SHARED_SHARE, UNSEEN_SECONDS, WORST_LAGS
+from console.server.limits import (
+    EXPORT_ROWS,
+    FAST_POLL_SECONDS,
+    ROWS_MAX,
+    SHARED_SECONDS,
+    SHARED_SHARE,
+    UNSEEN_SECONDS,
+    WORST_LAGS,
+)
 from console.server.live.parts import Content, Single, Table
 from console.server.reads.group_table import GroupFacts, GroupTable, LaneLag, group_facts, lane_lag
 from console.server.reads.reader import Reader
@@ -143,7 +151,7 @@ def windowed_groups() -> tuple[Read, Read]:
         shown = {_lag_key(each): each.data for name in names for each in table.lags.get(name, ())}
         return {"lag": Table(lag_documents.of(shown), table.more_lags)}
 
-    return Read(("groups", "window"), groups), Read(("lag",), lag)
+    return Read(("groups", "window"), groups), Read(("lag",), lag, FAST_POLL_SECONDS)
 
 
 async def every_group(reader: Reader, params: Params) -> AsyncIterator[bytes]:
@@ -188,7 +196,7 @@ def worst_lag_of_streams() -> Read:
         rows = {_lag_key(lag): {**_lag_document(lag), "groups": groups} for lag, groups in found.values()}
         return {"lag": Table(rows, table.more_lags)}
 
-    return Read(("lag",), take)
+    return Read(("lag",), take, FAST_POLL_SECONDS)
 
 
 def worst_lag() -> Read:
@@ -200,7 +208,7 @@ def worst_lag() -> Read:
         rows = {_lag_key(each): _lag_document(each) for each in worst}
         return {"lag": Table(rows, table.more_lags or sum(map(len, table.lags.values())) > len(worst))}
 
-    return Read(("lag",), take)
+    return Read(("lag",), take, FAST_POLL_SECONDS)
 
 
 def group_counts() -> Read:

@@ -9,7 +9,7 @@ from braid.api.lagmon.v1 import lag_pb2, pathway_pb2, progress_pb2
 from braid.api.lagmon.v1 import lagmon_service_pb2 as api
 from braid.kernel.errors import BraidError
 from braid.rpc.documents import Document, to_document
-from console.server.limits import HISTORY_SECONDS, SLOW_POLL_SECONDS
+from console.server.limits import FAST_POLL_SECONDS, HISTORY_SECONDS, SLOW_POLL_SECONDS
 from console.server.live.parts import Content, Single, Table
 from console.server.reads.listing import name_of
 from console.server.reads.reader import Memo, Reader
@@ -39,7 +39,7 @@ def _lag(detail: lag_pb2.LagDetail.ValueType, stream_param: str, group_param: st
         found, more = await lags(reader, filter, detail)
         return {"lag": memo.table(found, lambda each: lag_key(each, detail), more)}
 
-    return Read(("lag",), take)
+    return Read(("lag",), take, FAST_POLL_SECONDS)
 
 
 async def lags(
