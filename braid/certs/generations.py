@@ -1,15 +1,16 @@
 """Directories that are replaced atomically: readers find all old files or all new ones.
 
 A directory is a symbolic link to its generation, a hidden directory beside it. A change writes a new generation, syncs
-it to the disk and swaps the link by `rename`, which is atomic (POSIX.1-2017, rename). A reader that opens two files one
-after the other can still open them on both sides of a swap; `authority` says why that does no harm.
+it to the disk and swaps the link by `rename`, which is atomic (POSIX.1-2017, rename). The generation before stays until
+the next change: the kernel may have followed the link for a reader, and have yet to look for the file. A reader that
+opens two files one after the other can still open them on both sides of a swap; `authority` says why that does no harm.
 """
 
 import os
 import re
 import secrets
 import shutil
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
@@ -26,7 +27,7 @@ def make_private_directory(path: Path) -> None:
 
 
 def replace_directory(link: Path, files: Mapping[str, bytes]) -> None:
-    """Replaces the contents of a directory by these files, then removes the old contents.
+    """Replaces the contents of a directory by these files, then removes all older contents but the last.
 
     Args:
         link: The directory as readers name it; created if missing.
@@ -37,9 +38,10 @@ def replace_directory(link: Path, files: Mapping[str, bytes]) -> None:
     for name, content in files.items():
         _write(generation / name, content)
     _sync(generation)
+    before = link.readlink().name if link.is_symlink() else ""
     _swap(link, generation.name)
     _sync(link.parent)
-    _remove_others(link, generation)
+    _remove_others(link, (generation.name, before))
 
 
 def _write(path: Path, content: bytes) -> None:
@@ -56,11 +58,11 @@ def _swap(link: Path, target: str) -> None:
     fresh.replace(link)
 
 
-def _remove_others(link: Path, current: Path) -> None:
+def _remove_others(link: Path, kept: Collection[str]) -> None:
     """Removes earlier generations, including those of a run that ended before its swap."""
     ours = re.compile(rf"\.{re.escape(link.name)}\.[0-9a-f]{{{2 * _TOKEN_BYTES}}}(\.link)?")
     for each in link.parent.iterdir():
-        if each == current or not ours.fullmatch(each.name):
+        if each.name in kept or not ours.fullmatch(each.name):
             continue
         if each.is_symlink():
             each.unlink()

@@ -14,7 +14,18 @@ def test_a_replaced_directory_holds_the_new_files_alone(tmp_path: Path) -> None:
     replace_directory(link, {"a": b"1", "b": b"1"})
     replace_directory(link, {"a": b"2"})
     assert {each.name: each.read_bytes() for each in link.iterdir()} == {"a": b"2"}
-    assert len(list(tmp_path.iterdir())) == 2  # the link and its generation
+    assert len(list(tmp_path.iterdir())) == 3  # the link, its generation and the one before
+    replace_directory(link, {"a": b"3"})
+    assert len(list(tmp_path.iterdir())) == 3
+
+
+def test_who_followed_the_link_before_a_swap_finds_its_file(tmp_path: Path) -> None:
+    """The kernel follows a link first, and looks for the file in what it found then."""
+    link = tmp_path / "leaf"
+    replace_directory(link, {"a": b"1"})
+    followed = link.resolve()
+    replace_directory(link, {"a": b"2"})
+    assert (followed / "a").read_bytes() == b"1"
 
 
 def test_files_and_directories_are_for_their_owner_alone(tmp_path: Path) -> None:
@@ -36,7 +47,7 @@ def test_a_run_that_ends_before_the_swap_changes_nothing(tmp_path: Path, monkeyp
     assert (link / "a").read_bytes() == b"1"
     replace_directory(link, {"a": b"3"})
     assert (link / "a").read_bytes() == b"3"
-    assert len(list(tmp_path.iterdir())) == 2  # what the interrupted run left is gone
+    assert len(list(tmp_path.iterdir())) == 3  # what the interrupted run left is gone
 
 
 def test_a_neighbour_with_a_longer_name_stays(tmp_path: Path) -> None:
