@@ -48,10 +48,16 @@ def preloaded(modules: Sequence[str]) -> Iterator[None]:
     """Has a process load modules of the mesh, of which `spawn_guarded` then forks: it starts them in no time.
 
     Where a fork cannot be had, they start as programs do. A process that was forked so itself forks its own server at
-    once; so it must have opened nothing yet, no loop and no channel. What was forked stays when this ends.
+    once; so it must have opened nothing yet, no loop and no channel. What was forked stays when this ends. Within
+    another one that loads the same modules it does nothing.
     """
-    if sys.platform == "linux":
-        _forks[os.getpid()] = ForkClient(modules, _start_server)
+    outer = _forks.get(os.getpid())
+    if sys.platform != "linux" or (outer is not None and outer.serves(modules)):
+        yield
+        return
+    if outer is not None:
+        raise RuntimeError("another process that forks has loaded other modules")
+    _forks[os.getpid()] = ForkClient(modules, _start_server)
     try:
         yield
     finally:

@@ -35,6 +35,10 @@ class ForkClient:
         self._wire.settimeout(FORK_SECONDS)
         self._open = True
 
+    def serves(self, modules: Sequence[str]) -> bool:
+        """Whether its server has loaded all of these modules, or is about to."""
+        return self._modules.issuperset(modules)
+
     def fork(self, command: Sequence[str], output: int, environment: Mapping[str, str]) -> ForkedChild | None:
         """A child of this process that runs a command of a loaded module; None where it must start as a program."""
         prefix = mesh_command("")[:-1]

@@ -210,3 +210,13 @@ def test_services_can_be_forked_and_say_what_they_lack(tmp_path: Path) -> None:
 
 def _lives(process: psutil.Process) -> bool:
     return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+
+
+def test_within_another_nothing_is_loaded_again(forks: ExitStack, tmp_path: Path) -> None:
+    with preloaded([MODULE]):
+        pass
+    child = Started(tmp_path, "0").child
+    assert isinstance(child, ForkedChild), "the outer one still forks"
+    assert child.wait(SECONDS) == 0
+    with pytest.raises(RuntimeError, match="other modules"), preloaded([OTHER]):
+        pass
