@@ -115,8 +115,9 @@ class _Played:
 
     def _read(self) -> None:
         assert self.process.stdout is not None
-        for line in self.process.stdout:
-            self.lines.append(_ESCAPES.sub("", line).rstrip())
+        with self.process.stdout as said:
+            for line in said:
+                self.lines.append(_ESCAPES.sub("", line).rstrip())
 
     @property
     def act(self) -> str:
@@ -146,6 +147,7 @@ def _playing(directory: Path, options: Sequence[str]) -> Iterator[_Played]:
         played.process.wait()
         command = [sys.executable, "-c", "from braid.cli import main; main()", "dev", "down"]
         subprocess.run([*command, "--dir", str(directory / "mesh")], capture_output=True, timeout=_END_SECONDS)
+        played.said()  # whoever read it ends with it, and closes it
 
 
 def watched_demo(started: Browser, directory: Path, options: Sequence[str] = ()) -> WatchedDemo:
