@@ -1,6 +1,6 @@
 """The registry's channels and clusters as this assigner knows them, at one registry revision. Pure values."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from braid.kernel.ids import ChannelId
@@ -28,6 +28,9 @@ class RegistryView:
     revision: int
     channels: Mapping[str, SeenChannel] = field(default_factory=dict)
     clusters: Mapping[str, ClusterPlace] = field(default_factory=dict)
+    _streams: dict[str, list[tuple[str, SeenChannel]]] = field(
+        default_factory=dict, init=False, repr=False, compare=False
+    )
 
     def followed_by(self, later: "RegistryView") -> "RegistryView":
         """Returns this view with a later message applied; what the message leaves out has not changed."""
@@ -35,8 +38,17 @@ class RegistryView:
 
     def of(self, streams: Collection[str]) -> ChannelView:
         """Returns the part of the view about some streams."""
-        found = [seen for name, seen in sorted(self.channels.items()) if ChannelId.parse(name).stream in streams]
-        return ChannelView(self.revision, tuple(replace(seen, zone=self._zone(seen.cluster)) for seen in found))
+        known = self._by_stream()
+        found = sorted((each for stream in set(streams) for each in known.get(stream, ())), key=_name)
+        return ChannelView(self.revision, tuple(seen for _, seen in found))
+
+    def _by_stream(self) -> Mapping[str, Sequence[tuple[str, SeenChannel]]]:
+        """Channels of each stream with their names, in their zones: made once for all groups that ask."""
+        if not self._streams:
+            for name, seen in self.channels.items():
+                located = replace(seen, zone=self._zone(seen.cluster))
+                self._streams.setdefault(ChannelId.parse(name).stream, []).append((name, located))
+        return self._streams
 
     def _zone(self, cluster: str) -> str:
         place = self.clusters.get(cluster)
@@ -49,5 +61,9 @@ class RegistryView:
 
     def unknown(self, streams: Collection[str]) -> list[str]:
         """Returns the streams that have no channel here."""
-        known = {ChannelId.parse(name).stream for name in self.channels}
+        known = self._by_stream()
         return [stream for stream in streams if stream not in known]
+
+
+def _name(found: tuple[str, SeenChannel]) -> str:
+    return found[0]
