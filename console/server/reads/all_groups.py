@@ -23,7 +23,7 @@ from console.server.limits import (
     WORST_LAGS,
 )
 from console.server.live.parts import Content, Single, Table
-from console.server.reads.group_table import GroupFacts, GroupTable, LaneLag, group_facts, lane_lag
+from console.server.reads.group_table import GroupFacts, GroupTable, LaneLag, Window, group_facts, lane_lag
 from console.server.reads.reader import Reader
 from console.server.reads.view import Params, Read, whole_number
 
@@ -133,7 +133,7 @@ def windowed_groups() -> tuple[Read, Read]:
         every = _all_of(reader)
         await every.settle(reader)
         table = await every.groups(reader)
-        window = table.window(params.get("sort", ""), params.get("q", ""), whole_number(params, "first", ROWS_MAX))
+        window = _window(table, params)
         shown = {name: facts.data for name in window.names if (facts := table.groups.get(name)) is not None}
         order: list[Value] = list(window.names)
         told = window.names
@@ -146,12 +146,17 @@ def windowed_groups() -> tuple[Read, Read]:
         every = _all_of(reader)
         await every.settle(reader)
         table = await every.lags(reader)
-        window = table.window(params.get("sort", ""), params.get("q", ""), whole_number(params, "first", ROWS_MAX))
+        window = _window(table, params)
         names = dict.fromkeys((*told, *window.names))
         shown = {_lag_key(each): each.data for name in names for each in table.lags.get(name, ())}
         return {"lag": Table(lag_documents.of(shown), table.more_lags)}
 
     return Read(("groups", "window"), groups), Read(("lag",), lag, FAST_POLL_SECONDS)
+
+
+def _window(table: GroupTable, params: Params) -> Window:
+    """The rows that a page shows. Raises `Invalid`."""
+    return table.window(params.get("sort", ""), params.get("q", ""), whole_number(params, "first", ROWS_MAX))
 
 
 async def every_group(reader: Reader, params: Params) -> AsyncIterator[bytes]:

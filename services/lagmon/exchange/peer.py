@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping
-from typing import Final
+from typing import Final, TypeVar
 
 from structlog.stdlib import BoundLogger
 
@@ -26,6 +26,8 @@ from braid.rpc.methods import method_path
 from services.lagmon.division.packing import DamagedColumns
 from services.lagmon.division.views import ClusterView
 from services.lagmon.exchange.answers import Answer
+
+T = TypeVar("T")
 
 _METHOD: Final = method_path("lagmon", "ReadLagColumns")
 _HISTORY: Final = method_path("lagmon", "ListLagHistory")
@@ -99,13 +101,15 @@ class Peer:
 
     async def history(self, request: api.ListLagHistoryRequest) -> api.ListLagHistoryResponse:
         """Asks for lag over time that it keeps. Raises a `BraidError`, such as `DeadlineExceeded`."""
-        options = CallOptions(LAG_PEER_HISTORY_SECONDS, self._host.ids.ulid(), principal=self._asker)
-        return await self._channel.unary(_HISTORY, request, api.ListLagHistoryResponse, options)
+        return await self._once(_HISTORY, request, api.ListLagHistoryResponse)
 
     async def progress(self, request: api.GetProgressRequest) -> progress_pb2.Progress:
         """Asks for a partition's progress that it read. Raises a `BraidError`: `NotFound` where it read none."""
+        return await self._once(_PROGRESS, request, progress_pb2.Progress)
+
+    async def _once(self, method: str, request: object, response_type: type[T]) -> T:
         options = CallOptions(LAG_PEER_HISTORY_SECONDS, self._host.ids.ulid(), principal=self._asker)
-        return await self._channel.unary(_PROGRESS, request, progress_pb2.Progress, options)
+        return await self._channel.unary(method, request, response_type, options)
 
     async def close(self) -> None:
         """Closes the connection."""

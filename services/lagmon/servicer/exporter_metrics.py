@@ -13,7 +13,6 @@ from braid.kernel.limits.lagmon.sampling import LAG_METRICS_ROWS_MAX
 from braid.kernel.metrics import MetricDeclaration
 from braid.runtime.metrics.instruments import MetricRegistry
 from braid.runtime.metrics.sampled import Rows, SampledMetric
-from services.lagmon.columns.shown import ShownPartitions
 from services.lagmon.columns.shown_lag import MOST, TOTAL, Column, Join, ShownLag
 
 
@@ -120,12 +119,12 @@ class ExporterGauges:
         for each in self._numbers:
             SampledMetric(registry, each.declared).read_by(partial(_rows, each, read))
 
-    def left_out(self, partitions: ShownPartitions) -> dict[str, int]:
+    def left_out(self, shown: ShownLag) -> dict[str, int]:
         """Returns the rows of partitions that a gauge leaves out, by the gauge's name.
 
         A sum of rows of which some are left out would be wrong. So the last group that has rows here is in no sum then.
         """
-        alone, summed = (partitions.every - len(each) for each in (partitions, partitions.whole_groups()))
+        alone, summed = (each.every - len(each) for each in (shown.partitions, shown.whole_groups))
         return {each.declared.name: alone if "partition" in each.fields else summed for each in self._numbers}
 
 

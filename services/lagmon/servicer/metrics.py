@@ -71,7 +71,7 @@ class Gauges:
         left = {
             GROUP_LAG_SECONDS.name: shown.groups.left_out,
             GROUP_LAG_RECORDS.name: shown.groups.left_out,
-            **self._exporters.left_out(shown.partitions),
+            **self._exporters.left_out(shown),
             "commits": shown.commits_left_out,
         }
         return (((name,), count) for name, count in left.items())

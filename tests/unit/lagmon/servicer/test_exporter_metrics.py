@@ -50,7 +50,7 @@ def row(group: str, partition: int, lag: int, seconds: float, committed: int, en
 def shown(rows: Sequence[LagRow], *exporters: Exporter) -> tuple[MetricRegistry, dict[str, int]]:
     """The registry after rows were shown, and what was left out."""
     registry, lag = MetricRegistry(), ShownLag(channel_columns(rows))
-    return registry, ExporterGauges(registry, exporters, lambda: lag).left_out(lag.partitions)
+    return registry, ExporterGauges(registry, exporters, lambda: lag).left_out(lag)
 
 
 @pytest.mark.parametrize("exporter", list(Exporter))
