@@ -1,8 +1,8 @@
 """Scenes with a cluster that falls ill, on virtual time, and those who write to it."""
 
 import asyncio
-from collections.abc import Callable, Coroutine
-from typing import Any
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any, Protocol
 
 from braid.api.registry.v1 import cluster_pb2
 from tests.support.virtual_time import run_virtual
@@ -45,9 +45,16 @@ async def writing(mesh: Mesh, hosts: list[str]) -> list[Producer]:
     return found
 
 
-async def complaining(mesh: Mesh, producers: list[Producer], seconds: float) -> None:
+class Complainer(Protocol):
+    """A process that uses a cluster, and may tell the registry that it does not answer."""
+
+    async def complain(self, cluster: str) -> None: ...
+
+
+async def complaining(mesh: Mesh, who: Sequence[Complainer], seconds: float) -> None:
+    """Lets processes complain of east again and again."""
     ends = mesh.me.host.clock.elapsed() + seconds
     while mesh.me.host.clock.elapsed() < ends:
-        for producer in producers:
-            await producer.complain("east")
+        for each in who:
+            await each.complain("east")
         await asyncio.sleep(0.1)

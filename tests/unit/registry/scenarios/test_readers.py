@@ -1,7 +1,7 @@
 """Processes of consumers as witnesses, by hand: what they say of clusters, who counts, and what follows."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import pytest
@@ -84,15 +84,6 @@ async def reading(mesh: Mesh, count: int, reach: Callable[[], int | None] = lamb
     return found
 
 
-async def said(mesh: Mesh, who: Sequence[Reader], seconds: float) -> None:
-    """Lets readers complain of east again and again."""
-    ends = mesh.me.host.clock.elapsed() + seconds
-    while mesh.me.host.clock.elapsed() < ends:
-        for reader in who:
-            await reader.complain("east")
-        await asyncio.sleep(0.1)
-
-
 async def east(mesh: Mesh) -> cluster_pb2.ClusterStatus:
     return (await mesh.cluster("east")).status
 
@@ -132,7 +123,7 @@ def test_readers_that_do_not_reach_it_either_leave_it_dead() -> None:
         everybody = await reading(mesh, 3)
         everybody[0].reach = lambda: 20
         mesh.views["registry-0"].cut("east")
-        speaking = asyncio.ensure_future(said(mesh, everybody[1:], 4))
+        speaking = asyncio.ensure_future(complaining(mesh, everybody[1:], 4))
         assert await elapsed(mesh, "east", "DOWN", 5) < 3.5
         await speaking
 
@@ -168,7 +159,7 @@ async def two_of_many(mesh: Mesh) -> None:
     """Two hosts complain, and many more use the cluster and say nothing."""
     await two_clusters(mesh)
     everybody = await reading(mesh, 12)
-    await said(mesh, everybody[:2], 4)
+    await complaining(mesh, everybody[:2], 4)
     status = await east(mesh)
     assert (status.health, status.evidence.hosts, status.evidence.hosts_failing) == (HEALTHY, 12, 2)
 
@@ -187,12 +178,12 @@ def test_who_is_gone_is_counted_no_more() -> None:
     async def scene(mesh: Mesh) -> None:
         await two_clusters(mesh)
         everybody = await reading(mesh, 5)
-        await said(mesh, everybody[:2], 3)
+        await complaining(mesh, everybody[:2], 3)
         assert (await east(mesh)).health == HEALTHY
         for reader in everybody[2:4]:
             await reader.call.close()
         await everybody[4].tell("west")
-        speaking = asyncio.ensure_future(said(mesh, everybody[:2], 4))
+        speaking = asyncio.ensure_future(complaining(mesh, everybody[:2], 4))
         down = await mesh.until_health("east", "DOWN", 4)
         assert down.status.verdict == PRODUCERS_CUT_OFF and "2 of 2 hosts" in down.status.health_reason
         await speaking
@@ -206,10 +197,10 @@ def test_three_reading_hosts_condemn_it_unless_as_many_reach_it() -> None:
         everybody = await reading(mesh, 6, lambda: 20)
         for reader in everybody[:3]:
             reader.reach = lambda: 2_000
-        await said(mesh, everybody[:3], 4)
+        await complaining(mesh, everybody[:3], 4)
         assert (await east(mesh)).health == HEALTHY
         everybody[3].reach = lambda: None
-        speaking = asyncio.ensure_future(said(mesh, everybody[:3], 4))
+        speaking = asyncio.ensure_future(complaining(mesh, everybody[:3], 4))
         down = await mesh.until_health("east", "DOWN", 4)
         assert "3 of 6 hosts that use it do not reach it, the registry does" in down.status.health_reason
         await speaking
@@ -222,7 +213,7 @@ def test_a_host_that_only_reads_alone_condemns_it_late() -> None:
         await two_clusters(mesh)
         one = await reading(mesh, 1)
         same = await open_reader(mesh, "host-0", "east")
-        speaking = asyncio.ensure_future(said(mesh, [*one, same], SOLE_WITNESS_SECONDS + 2))
+        speaking = asyncio.ensure_future(complaining(mesh, [*one, same], SOLE_WITNESS_SECONDS + 2))
         assert await elapsed(mesh, "east", "DOWN", SOLE_WITNESS_SECONDS + 1) >= SOLE_WITNESS_SECONDS - 0.1
         assert "1 of 1 hosts" in (await east(mesh)).health_reason
         await speaking
@@ -237,13 +228,13 @@ def test_a_host_counts_once_whoever_speaks_for_it() -> None:
         await mesh.until(lambda: bool(producer.routes), 2, "no route")
         producer.reach = lambda cluster: 20
         everybody = await reading(mesh, 3)
-        await said(mesh, everybody, 4)  # where producers reach it, complaints of consumers do not count
+        await complaining(mesh, everybody, 4)  # where producers reach it, complaints of consumers do not count
         status = await east(mesh)
         assert (status.health, status.evidence.hosts) == (HEALTHY, 3)
         assert (status.evidence.hosts_reaching, status.evidence.hosts_failing) == (1, 2)
         producer.reach = lambda cluster: -1
         speaking = asyncio.ensure_future(asyncio.wait_for(complaining(mesh, [producer], 4), 5))
-        await said(mesh, everybody[1:], 3)
+        await complaining(mesh, everybody[1:], 3)
         await mesh.until_health("east", "DOWN", 1)
         await speaking
 
@@ -254,11 +245,11 @@ def test_nobody_is_heard_of_a_cluster_that_he_does_not_read() -> None:
     async def scene(mesh: Mesh) -> None:
         await two_clusters(mesh)
         everybody = [await open_reader(mesh, f"host-{number}", "west") for number in range(3)]
-        await said(mesh, everybody, 3)
+        await complaining(mesh, everybody, 3)
         assert ((await east(mesh)).health, (await east(mesh)).evidence.hosts_failing) == (HEALTHY, 0)
         for reader in everybody:
             await reader.tell("east", "nowhere")
-        speaking = asyncio.ensure_future(said(mesh, everybody, 4))
+        speaking = asyncio.ensure_future(complaining(mesh, everybody, 4))
         await mesh.until_health("east", "DOWN", 4)
         await speaking
 
@@ -310,7 +301,7 @@ def test_a_registry_serves_no_more_of_them_than_it_can(monkeypatch: pytest.Monke
         await one.call.close()
         talkative = await open_reader(mesh, "h", "west", "east")
         await mesh.until(lambda: bool(talkative.received), 2, "no welcome")
-        await said(mesh, [talkative], 2)  # of a cluster beyond those it may name
+        await complaining(mesh, [talkative], 2)  # of a cluster beyond those it may name
         assert (await east(mesh)).evidence.hosts_failing == 0
 
     play(scene)
