@@ -26,9 +26,9 @@ from braid.runtime.access.tenant_history import SetTenant
 from braid.runtime.audit.settings import AuditSettings
 from tests.support.virtual_time import run_virtual
 from tests.unit.kernel.access.api import Method, methods
-from tests.unit.kernel.access.matrix import filled, granted
+from tests.unit.kernel.access.matrix import filled
 from tests.unit.runtime.access.mesh import ADMIN, ANN, RUNTIMES, Client, Mesh
-from tests.unit.runtime.access.test_matrix import GRANTED
+from tests.unit.runtime.access.test_matrix import GRANTED, clients_of
 from tests.unit.runtime.audit.records import records
 
 WEB: Final = "spiffe://braid.local/acme/web"
@@ -77,10 +77,7 @@ def is_read(method: Method) -> bool:
 def test_a_part_is_let_in_as_the_same_call_alone(service: str, role: Role) -> None:
     async def scenario() -> None:
         mesh = await Mesh(service).start()
-        clients = {where: mesh.client(service, f"dns:{role.value}-{where}") for where in GRANTED}
-        for where in GRANTED:
-            for grant in granted(role, GRANTED[where]).grants["spiffe://braid.local/app/me"]:
-                await mesh.grant(f"dns:{role.value}-{where}", role, grant.resource)
+        clients = await clients_of(mesh, service, role)
         reached = mesh.services[service].reached
         for method in (each for each in methods() if each.service == service and is_read(each)):
             for client in clients.values():

@@ -38,6 +38,15 @@ async def is_let_in(mesh: Mesh, client: Client, method: Method) -> bool:
     return True
 
 
+async def clients_of(mesh: Mesh, service: str, role: Role) -> dict[str, Client]:
+    """Clients of a service, each with the role on one of the resources in `GRANTED`."""
+    clients = {where: mesh.client(service, f"dns:{role.value}-{where}") for where in GRANTED}
+    for where in GRANTED:
+        for grant in granted(role, GRANTED[where]).grants["spiffe://braid.local/app/me"]:
+            await mesh.grant(f"dns:{role.value}-{where}", role, grant.resource)
+    return clients
+
+
 def expected(role: Role, where: str, method: Method) -> bool:
     row = row_of(method.service, method.name)
     assert row is not None
@@ -50,10 +59,7 @@ def expected(role: Role, where: str, method: Method) -> bool:
 def test_a_role_reaches_what_the_table_allows_it(service: str, role: Role) -> None:
     async def scenario() -> None:
         mesh = await Mesh(service).start()
-        clients = {where: mesh.client(service, f"dns:{role.value}-{where}") for where in GRANTED}
-        for where in GRANTED:
-            for grant in granted(role, GRANTED[where]).grants["spiffe://braid.local/app/me"]:
-                await mesh.grant(f"dns:{role.value}-{where}", role, grant.resource)
+        clients = await clients_of(mesh, service, role)
         for method in (each for each in methods() if each.service == service):
             found = {where: await is_let_in(mesh, client, method) for where, client in clients.items()}
             assert found == {where: expected(role, where, method) for where in GRANTED}, method.name
