@@ -109,7 +109,7 @@ async def _open_pages(shape: Shape, visitor: Visitor, rounds: int, found: Found)
                     found.add(f"{name}: first paint", opened.paint_ms)
                     found.add(f"{name}: its content", opened.content_ms)
                 elif name == "groups":
-                    found.add("groups: its content, read for nobody before", opened.content_ms)
+                    found.add("groups: its content, at the first visit", opened.content_ms)
                 if number == rounds:
                     found.heap_bytes[name] = await tab.heap_bytes()
 
@@ -161,7 +161,7 @@ async def _scroll_groups(shape: Shape, visitor: Visitor, found: Found) -> None:
 
 
 async def _scroll_timeline(visitor: Visitor, wanted: int, found: Found) -> None:
-    """Loads older events until so many are there, then scrolls through them."""
+    """Loads older events up to a number, then scrolls through all of them."""
     async with visitor.tab() as tab:
         await tab.open("/events", f"{_EVENTS} button", "")
         found.events = await _count(tab)
@@ -196,7 +196,7 @@ async def _weighed(mesh: TwinMesh, found: Found) -> AsyncIterator[None]:
 
 
 def table(shape: Shape, found: Found, steps: Mapping[str, float], share: float, verdict: str) -> Table:
-    """The table of a run on a machine that gave so much of its time."""
+    """Makes the table of a run. `given` is the share of its time that the machine gave."""
     samples = {name: [Sample(1, 0.0, max(ms, 0.1) / 1e3) for ms in taken] for name, taken in found.ms.items()}
     made = rows(samples, next(iter(samples)), "wall", without_peer=samples)
     facts = {

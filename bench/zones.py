@@ -60,7 +60,7 @@ class Loss(NamedTuple):
         pause_seconds: The longest time without an acknowledgement of any producer in another zone.
         record_seconds: The longest time from an acknowledgement by another zone's cluster to the record's handling.
         acknowledged: Records, in the whole run.
-        lost: Records of them that nobody had handled at the end.
+        lost: Acknowledged records that were not handled by the end.
     """
 
     pause_seconds: float
@@ -204,7 +204,7 @@ async def measure(seconds: float) -> Found:
 
 
 def table(found: Found, seconds: float, share: float) -> Table:
-    """The table of a run on a machine that gave so much of its time."""
+    """Makes the table of a run. `given` is the share of its time that the machine gave."""
     told: dict[str, Sequence[float]] = {}
     for name in (PLAIN, ZONED):
         told[f"zone lost, {name}: longest pause"] = [found.losses[name].pause_seconds]

@@ -276,7 +276,7 @@ class DevMesh:
             if answer.get("pid") == process.pid:
                 return ready_from_json(answer["ready"])
             await asyncio.sleep(DEV_POLL_SECONDS)
-        await asyncio.sleep(0)  # an interrupt that ended it ends us, too, and is no failure of its
+        await asyncio.sleep(0)  # lets an interrupt of both of us win over the report of its end
         raise log.reason()
 
     async def _ask_while(self, process: Child, log: "_Log") -> dict[str, Any]:

@@ -146,7 +146,7 @@ async def chromium() -> AsyncIterator[Browser]:
 
 
 class Visitor:
-    """Somebody who signed in once; each of their tabs begins with an empty cache."""
+    """A signed-in user; each tab begins with an empty cache."""
 
     def __init__(self, browser: Browser, address: str) -> None:
         self._browser = browser

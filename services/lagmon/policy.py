@@ -241,7 +241,7 @@ def _guess(ends: LogEnds, oldest: int, now: Now, *, within: float) -> tuple[floa
 
 
 def table_seconds(asked_seconds: float, took_seconds: float) -> float:
-    """Returns for how long a table of lag is good that took so long to compute.
+    """Returns how long a table of lag may be used, by how long it took to compute.
 
     A page of a long list would wait for a table of its own otherwise, and all time would go into tables.
     """

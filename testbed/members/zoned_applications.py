@@ -72,7 +72,7 @@ class ZonedApplications:
             process.stdin.close()
 
     async def drain(self) -> None:
-        """Waits until every acknowledged record was handled, or for so long that one is lost."""
+        """Waits until every acknowledged record was handled; after a bound, what is left counts as lost."""
         given = Deadline(DRAIN_SECONDS)
         await until(lambda: given.passed or not missing(self.lines()), "ends by itself", 2 * DRAIN_SECONDS, poll=0.5)
 

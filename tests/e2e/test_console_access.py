@@ -16,7 +16,7 @@ _PLACES: Final = [*PAGES, *STATES]
 _SLICE: Final = [(name, *LOOKS[place % len(LOOKS)]) for place, name in enumerate(_PLACES)]
 # Rows of a long table come into the document as the keyboard comes to them.
 _TABS_MAX: Final = 600
-# Of what is seen, how far it was moved while nobody did anything: beyond a tenth, people press what they did not mean.
+# How far what is in sight moves without an action: beyond a tenth, people press the wrong thing.
 _SHIFT_MAX: Final = 0.1
 _SHIFTS: Final = """() => {
     window.shifted = 0;
@@ -137,7 +137,7 @@ def test_a_control_that_tab_does_not_reach_is_seen(chromium: Browser, server: Re
 
 
 def test_what_comes_pushes_nothing_down(chromium: Browser, server: RecordedServer) -> None:
-    """A page that gets its first answer moves nothing that somebody was about to press."""
+    """The first answer of a page moves nothing that a person may be about to press."""
     found = []
     for name, path in PAGES.items():
         with visit(chromium, server) as page:

@@ -31,7 +31,7 @@ from services.lagmon.servicer.service import Lagmon
 from services.registry.service import RegistryService
 
 SOCKET: Final = "twin.sock"
-CHANGING: Final = 20  # one stream in so many gets a record each second
+CHANGING: Final = 20  # one stream in twenty gets a record each second
 
 
 def registry(shape: Shape) -> tuple[Settings, Callable[[Host], Service]]:

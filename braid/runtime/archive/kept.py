@@ -79,7 +79,7 @@ class Kept:
 
     async def last_not_later(self, at_ms: int) -> int:
         """Like `until`, but ignores gaps."""
-        events = self.loaded.events  # from the end: what is before the moment need not be decoded
+        events = self.loaded.events  # read from the end: events before the moment are not decoded
         count = next((n for n in range(len(events), 0, -1) if self._time_of(events[n - 1]) <= at_ms), 0)
         if count:
             return self.loaded.first + count - 1

@@ -112,7 +112,7 @@ class Aggregates:
         return {each.id: cast("S", self._folds[each].state) for each in self._ordered.of(self._folds, kind.name)}
 
     def states_after(self, kind: Kind[S, C, E], id: str) -> Iterator[S]:
-        """Yields the states whose ids are greater, in their order: a page of very many costs what it holds."""
+        """Yields the states whose ids are greater, in order: a page costs only what it holds."""
         found = self._ordered.of(self._folds, kind.name)
         later = islice(found, bisect_right(found, id, key=attrgetter("id")), None)
         return (cast("S", self._folds[each].state) for each in later)

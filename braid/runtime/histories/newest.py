@@ -38,7 +38,7 @@ async def newest_events(aggregates: Aggregates, prefix: str, most: int) -> Liste
 
 
 def _last_appended_first(aggregates: Aggregates, prefix: str, most: int) -> list[HistoryId]:
-    """Histories of which nobody knows when they ended, then those that were appended to last."""
+    """Histories whose last append has no known time, then the most recently appended ones."""
     histories, last_ms = aggregates.histories(prefix), aggregates.pasts.last_ms
     unknown = [each for each in histories if not last_ms(each)]
     return [*unknown, *nlargest(most, (each for each in histories if last_ms(each)), key=last_ms)]

@@ -15,7 +15,7 @@ class _Folds(Sized, Iterable[HistoryId], Protocol):
 
 
 class OrderedHistories:
-    """Sorts the histories of a kind when they are asked for, and anew once there are others."""
+    """Sorts the histories of a kind at the first request, and again after histories were added."""
 
     def __init__(self) -> None:
         self._found: dict[str, tuple[_Folds, int, Sequence[HistoryId]]] = {}

@@ -43,7 +43,7 @@ class SampledMetric(Collector):
         return left_out
 
     def read_by(self, read: Callable[[], Rows]) -> None:
-        """Makes the rows of a gauge whenever somebody reads it, in the reader's thread.
+        """Makes the rows of a gauge at each read, in the reader's thread.
 
         Labels must differ from row to row. Rows beyond the bound of the metric are left out.
         """
@@ -80,7 +80,7 @@ class SampledMetric(Collector):
 
 @dataclass(frozen=True)
 class _Samples:
-    """Samples of a gauge that are made one after the other, each time somebody iterates over them."""
+    """Samples of a gauge, made one by one at each iteration."""
 
     name: str
     labels: tuple[str, ...]

@@ -1,5 +1,5 @@
 // @vitest-environment jsdom
-// Pages of a mesh in which nothing is yet, and pages that nobody has answered yet: two things that must not look alike.
+// Pages of a mesh in which nothing is yet, and pages that wait for their first answer: the two must not look alike.
 import { QueryClientProvider } from "@tanstack/react-query";
 import { createMemoryHistory, createRootRoute, createRouter, RouterProvider } from "@tanstack/react-router";
 import { act, cleanup, render, screen } from "@testing-library/react";
@@ -21,7 +21,7 @@ import { parseSearch, stringifySearch } from "../src/state/search";
 
 const PAGES = { Access, Alerts, Clusters, DeadLetters, Events, Groups, Overview, Pathways, Replays, Spark, Streams };
 const TABLES = ["alerts", "approvals", "clusters", "events", "gaps", "grants", "groups", "jobs", "kinds", "lag", "letters", "outlets", "pathways", "policies", "replays", "responses", "streams"];
-/** Words that say that nothing is there: true only once somebody looked. */
+/** Words for an empty page; they are true only after an answer. */
 const SAYS_NONE = /no alert|no pathway|no spark query|no .* yet|nothing |is empty|all well|none blocked|nowhere/i;
 
 interface Answer {

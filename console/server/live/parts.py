@@ -8,7 +8,7 @@ from console.server.problems import Problem
 
 
 class Table(NamedTuple):
-    """Rows by key; `more` says that there are others beyond the bound."""
+    """Rows by key; `more` says that some were left out at the bound."""
 
     rows: Mapping[str, Document]
     more: bool = False

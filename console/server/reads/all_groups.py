@@ -42,7 +42,7 @@ class _Source:
         self.error: BraidError | None = None
 
     async def read(self, reader: Reader) -> None:
-        """Reads the list, unless that was done just now. What was known before stays where nobody answers."""
+        """Reads the list, unless it was read just now. If no service answers, the last list stays."""
         async with self._reading:
             begun = self._clock.elapsed()
             if begun < self._good_until:
@@ -111,7 +111,7 @@ _ALL: "WeakKeyDictionary[Reader, AllGroups]" = WeakKeyDictionary()
 
 
 def _all_of(reader: Reader) -> AllGroups:
-    """The groups of a caller. What nobody has looked at for a while is forgotten: it takes megabytes."""
+    """The groups of a caller. Those of callers who look at no page are forgotten after a while: they take megabytes."""
     now = reader.host.clock.elapsed()
     unseen = [each for each, groups in _ALL.items() if now - groups.used_at > UNSEEN_SECONDS and each is not reader]
     for other in unseen:
@@ -217,7 +217,7 @@ def worst_lag() -> Read:
 
 
 def group_counts() -> Read:
-    """How many groups there are, and how many leases nobody holds."""
+    """How many groups there are, and how many free leases."""
 
     async def take(reader: Reader, params: Params) -> Mapping[str, Content]:
         groups = (await _all_of(reader).groups(reader)).groups.values()

@@ -1,4 +1,4 @@
-"""Every group with its lag, small enough for 45,000 of them: what they are found by, and their messages as bytes.
+"""Every group with its lag, small enough for 45,000 groups: fields to search and sort by, and messages as bytes.
 
 A page shows a window of it: some hundred rows, in the order and with the filter that it asks for. Pure.
 """
@@ -15,7 +15,7 @@ from console.server.limits import ORDERS_KEPT, WINDOW_ROWS
 
 
 class GroupFacts(NamedTuple):
-    """A group's message, and what is asked of it often."""
+    """A group's message, and the fields of it that pages sort and sum."""
 
     data: bytes
     members: int
@@ -26,7 +26,7 @@ class GroupFacts(NamedTuple):
 
 
 class LaneLag(NamedTuple):
-    """A group's lag on a lane: its message, and what is asked of it often."""
+    """A group's lag on a lane: its message, and the fields of it that pages sort and sum."""
 
     data: bytes
     group: str
@@ -71,12 +71,12 @@ class GroupTable:
         self._orders: dict[tuple[str, str], Sequence[str]] = {}
 
     def put_groups(self, groups: Mapping[str, GroupFacts], *, more: bool) -> None:
-        """Replaces all groups; `more` says that there are others beyond the bound."""
+        """Replaces all groups; `more` says that some were left out at the bound."""
         self.groups, self.more_groups = groups, more
         self._changed()
 
     def put_lags(self, lags: Iterable[LaneLag], *, more: bool) -> None:
-        """Replaces all lag; `more` says that there is other beyond the bound."""
+        """Replaces all lag; `more` says that some was left out at the bound."""
         found: dict[str, list[LaneLag]] = {}
         for each in lags:
             found.setdefault(each.group, []).append(each)
@@ -84,7 +84,7 @@ class GroupTable:
         self._changed()
 
     def window(self, sort: str, filter: str, first: int) -> Window:
-        """Returns rows in an order. Raises `Invalid` for a column that there is not."""
+        """Returns rows in an order. Raises `Invalid` for an unknown column."""
         names = self.ordered(sort, filter)
         return Window(names[first : first + WINDOW_ROWS], first, len(names), len(self._known_rows()))
 

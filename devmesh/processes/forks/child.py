@@ -43,7 +43,7 @@ class Child(Protocol):
 
 
 class ForkedChild:
-    """A child of this process by its process id. Its id is nobody else's until `poll` or `wait` knows of its end."""
+    """A child of this process by its process id. Its id is not reused before `poll` or `wait` has seen its end."""
 
     def __init__(self, pid: int, command: Sequence[str]) -> None:
         self.pid = pid

@@ -37,7 +37,7 @@ def become(request: ForkRequest, output: int, leave: int) -> None:
     """Waits until it may begin, and makes this process what was asked for; `run` then runs its module."""
     os.setsid()
     if os.read(leave, 1) != LEAVE:
-        os._exit(_ENDED_EARLY)  # nobody knows of this process
+        os._exit(_ENDED_EARLY)  # its parent has gone without a word
     die_with(request.requester)
     for number in (sys.stdout.fileno(), sys.stderr.fileno()):
         os.dup2(output, number)

@@ -38,7 +38,7 @@ def send_request(wire: socket.socket, request: ForkRequest, output: int, leave: 
 
     Raises:
         ValueError: it has more bytes than a server reads.
-        OSError: nobody reads.
+        OSError: the other side has closed.
     """
     requester, command, module, arguments, directory, environment = request
     parts = (requester, list(command), module, list(arguments), directory, dict(environment))
@@ -78,7 +78,7 @@ def receive_pid(wire: socket.socket) -> int:
 
 
 def receive_exactly(wire: socket.socket, size: int) -> bytes:
-    """Reads so many bytes. Raises `ConnectionError` when the other side closes before."""
+    """Reads a number of bytes. Raises `ConnectionError` when the other side closes first."""
     data = b""
     while len(data) < size:
         part = wire.recv(size - len(data))

@@ -28,14 +28,14 @@ _loaded: set[str] = set()
 
 
 def load(modules: Sequence[str]) -> None:
-    """Loads what modules need; each is run anew, as `__main__`, by the fork that becomes it."""
+    """Loads what modules need; each fork then runs its own as `__main__`."""
     for module in modules:
         name = f"{module}.__main__"
         importlib.import_module(name)
         del sys.modules[name]
         _loaded.add(module)
     gc.collect()
-    gc.freeze()  # forks share what is never touched
+    gc.freeze()  # forks share memory that no collection touches
 
 
 def serve(wire: socket.socket) -> NoReturn:

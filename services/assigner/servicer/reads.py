@@ -317,7 +317,7 @@ def _drain_state(group: Group, member: Member) -> rules_pb2.DrainState.ValueType
 
 
 def _counted(group: Group) -> tuple[int, int]:
-    """Counts what `_leases` returns, and those that nobody holds, without making a name for each."""
+    """Counts what `_leases` returns, and those without a holder, without making a name for each."""
     sizes = {name: channel.partitions for name, channel in _wanted(group)}
     leases = free = sum(sizes.values())
     for name, lease in group.leases.items():

@@ -1,6 +1,6 @@
-"""Rows of one table of lag as gauges show them, made when somebody reads them. Pure: nothing here is the loop's work.
+"""Rows of one table of lag as gauges show them, made at each read, in the reader's thread and not in the loop. Pure.
 
-Metrics are read in threads. All gauges of a reading share what was made for the first of them.
+Metrics are read in threads. All gauges of a read share the rows made for the first one.
 """
 
 from collections.abc import Iterator, Sequence

@@ -113,7 +113,7 @@ class ExporterGauges:
         Args:
             registry: Where.
             exporters: Whose names are used.
-            read: Returns what the gauges show when somebody reads them.
+            read: Returns what the gauges show, at each read.
         """
         self._numbers = [each for exporter in dict.fromkeys(exporters) for each in _NUMBERS[exporter]]
         for each in self._numbers:

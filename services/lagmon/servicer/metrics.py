@@ -58,7 +58,7 @@ class Gauges:
         self._probes = SampledMetric(registry, LAGMON_PROBES)
 
     def show(self, shown: ShownLag) -> None:
-        """Shows another table; its rows are made when somebody reads them."""
+        """Shows another table; its rows are made at the next read."""
         self._shown = shown
 
     def _groups(self, column: str) -> Rows:

@@ -1,4 +1,4 @@
-"""A failover as somebody watches it in a browser: a cluster dies under traffic, and the page's diagram moves."""
+"""A failover watched in a browser: a cluster dies under traffic, and the page's diagram moves."""
 
 import asyncio
 import re

@@ -1,4 +1,4 @@
-"""The demo as somebody watches it in a browser: from its stream's first channel to its verdict.
+"""The demo watched in a browser, from its stream's first channel to its verdict.
 
 `python -m tests.support.console.watched_demo PICTURE.png` plays the whole demo, and makes the README's picture of what
 the page showed.

@@ -15,7 +15,7 @@ _LABEL_COLUMNS: Final = 26
 
 
 async def read_progress(session: "Session", lease: Document) -> Document | None:
-    """Asks for the progress of a lease's partition; None where nothing is committed, or nobody knows it."""
+    """Asks for the progress of a lease's partition; None where nothing is committed, or no replica knows it."""
     from braid.api.lagmon.v1.lagmon_service_pb2 import GetProgressRequest
     from braid.api.lagmon.v1.progress_pb2 import Progress
 

@@ -67,10 +67,10 @@ async function everyRow(q: string, sort: string): Promise<readonly GroupRow[]> {
 const LAG_COLUMNS = ["lag", "lane", "records", "trend"];
 
 const SORT = "-lag";
-/** A window begins so many rows before the one in the middle of the screen, at a round number: reloads find it. */
+/** Rows of a window before the one in the middle of the screen; it begins at a round number, so that reloads find it. */
 const BEFORE = 200;
 const ROUND = 100;
-/** A filter is asked for once nobody types for so long. */
+/** Milliseconds without a key press after which a filter is sent. */
 const TYPED_AFTER_MS = 250;
 
 /** A text once it stays as it is. */

@@ -53,7 +53,7 @@ function shown(number: number | null | undefined, absent: string): string {
   return number === null || number === undefined ? absent : count(number);
 }
 
-/** Says nothing while nobody knows. */
+/** Shows nothing while it is not known. */
 function noteOf(number: number | null, some: string, none: string): string {
   if (number === null) return "";
   return number > 0 ? `${count(number)} ${some}` : none;

@@ -91,7 +91,7 @@ function triedText(gaps: Gaps): string {
   return `${counted(gaps.retried.length, "record")}: ${named.join(", ")}${more > 0 ? ` and ${count(more)} more` : ""}`;
 }
 
-/** What nobody but the member knows. */
+/** What only the member knows. */
 function flightText(lease: Lease, gaps: Gaps, progress: Progress | null, now_ms: number): string {
   if (lease.member === "") return "Nobody holds it, so nothing is in flight.";
   const member = lease.member_client_id || "the member";

@@ -43,7 +43,7 @@ export function answered(part: Part): boolean {
   return !notKept(part) && (part.stale ? part.as_of_ms > 0 : part.error === null);
 }
 
-/** What stands in place of rows that are not there; nothing at all before somebody said that there are none. */
+/** What stands in place of rows that are not there; empty until a service has answered. */
 export function Nothing({ part, children }: { part: Part; children: ReactElement }): ReactElement | null {
   return answered(part) ? children : null;
 }

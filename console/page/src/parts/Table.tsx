@@ -13,7 +13,7 @@ import { filtered, sorted, sortingOf, sortingText, type Column, type Sorting } f
 const WHOLE_ROWS_MAX = 60;
 /** Rows of a table on paper; a file of all of them says more than a hundred pages. */
 const PRINTED_ROWS_MAX = 2_000;
-/** Rows are asked for once scrolling rests for so long: what only passes by is not read. */
+/** Milliseconds without scrolling after which rows are read: rows that pass by are not. */
 const RESTS_AFTER_MS = 120;
 const ROW_PIXELS = { compact: 30, roomy: 40 };
 

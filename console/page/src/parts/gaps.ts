@@ -9,7 +9,7 @@ export interface Gaps {
   undone: number;
   /** Of those, records that were tried and failed. None where the commit does not tell. */
   retried: readonly { offset: number; attempts: number }[];
-  /** Of those, records that were taken before others that are done: in a handler, or about to be retried. -1 where nobody tells. */
+  /** Of those, records that were taken before others that are done: in a handler, or about to be retried. -1 where it is not known. */
   taken: number;
   /** Records that are done at or after the commit, rejected ones too. */
   done: number;
