@@ -169,7 +169,7 @@ def together(fates: Sequence[Fate]) -> Fate:
 
 
 def table(found: Mapping[str, Sequence[float]], fate: Fate, peer_fate: Fate, share: float) -> Table:
-    """Makes the table of a run. `given` is the share of its time that the machine gave."""
+    """Makes the table of a run. `share` is the part of its time that the machine gave."""
     samples = {name: [Sample(1, 0.0, ms / 1e3) for ms in taken] for name, taken in found.items()}
     told = {
         name: f"p50 {percentile(taken, 0.5):.0f} ms, p99 {percentile(taken, 0.99):.0f} ms of {len(taken)}"

@@ -196,7 +196,7 @@ async def _weighed(mesh: TwinMesh, found: Found) -> AsyncIterator[None]:
 
 
 def table(shape: Shape, found: Found, steps: Mapping[str, float], share: float, verdict: str) -> Table:
-    """Makes the table of a run. `given` is the share of its time that the machine gave."""
+    """Makes the table of a run. `share` is the part of its time that the machine gave."""
     samples = {name: [Sample(1, 0.0, max(ms, 0.1) / 1e3) for ms in taken] for name, taken in found.ms.items()}
     made = rows(samples, next(iter(samples)), "wall", without_peer=samples)
     facts = {

@@ -178,7 +178,7 @@ async def play(seconds: float) -> Play:
 
 
 def table(seconds: float, took: Mapping[str, Sequence[float]], fate: Fate, told: Told, share: float) -> Table:
-    """Makes the table of a run. `given` is the share of its time that the machine gave."""
+    """Makes the table of a run. `share` is the part of its time that the machine gave."""
     pauses = sum(map(len, took.values()))
     longer = sum(each > PAUSE_SECONDS_MAX for taken in took.values() for each in taken)
     facts = {

@@ -154,7 +154,7 @@ async def play(how: Asked) -> tuple[list[Sample], list[Sample]]:
 
 
 def table(streams: int, noticed: list[Sample], moved: list[Sample], share: float) -> Table:
-    """Makes the table of a run. `given` is the share of its time that the machine gave."""
+    """Makes the table of a run. `share` is the part of its time that the machine gave."""
     samples = {NOTICED: noticed, MOVED: moved}
     worst = max(each.wall_seconds for each in moved)
     facts = {

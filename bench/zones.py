@@ -204,7 +204,7 @@ async def measure(seconds: float) -> Found:
 
 
 def table(found: Found, seconds: float, share: float) -> Table:
-    """Makes the table of a run. `given` is the share of its time that the machine gave."""
+    """Makes the table of a run. `share` is the part of its time that the machine gave."""
     told: dict[str, Sequence[float]] = {}
     for name in (PLAIN, ZONED):
         told[f"zone lost, {name}: longest pause"] = [found.losses[name].pause_seconds]
