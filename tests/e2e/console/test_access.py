@@ -1,12 +1,11 @@
 """Everybody can use the console's pages: axe finds nothing in any look, and the keyboard reaches every control."""
 
-from collections.abc import Iterator
 from typing import Final
 
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from tests.support.console.browsing import LOOKS, PAGES, SIZES, Theme, axe_violations, browser, open_page, visit
+from tests.support.console.browsing import LOOKS, PAGES, SIZES, Theme, axe_violations, open_page, visit
 from tests.support.console.recorded import RecordedServer, recorded_console
 from tests.support.console.states import STATES
 
@@ -32,20 +31,6 @@ _MARK: Final = """() => {
     return found.map((it) => it.outerHTML.slice(0, 120));
 }"""
 _REACHED: Final = "() => document.activeElement?.dataset?.reach ?? ''"
-
-
-@pytest.fixture(scope="module")
-def chromium() -> Iterator[Browser]:
-    """One browser for all tests; each opens a context of its own."""
-    with browser() as started:
-        yield started
-
-
-@pytest.fixture
-def server() -> Iterator[RecordedServer]:
-    """The invented mesh's console."""
-    with recorded_console() as running:
-        yield running
 
 
 def _open(page: Page, server: RecordedServer, name: str) -> None:

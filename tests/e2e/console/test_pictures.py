@@ -1,32 +1,16 @@
 """The console's pages look as their kept pictures, and what changes a page is seen."""
 
-from collections.abc import Iterator
-
 import pytest
 from playwright.sync_api import Browser
 
-from tests.support.console.browsing import LOOKS, PAGES, browser
+from tests.support.console.browsing import LOOKS, PAGES
 from tests.support.console.pictures import ALL, KEPT, KEPT_BYTES_MAX, SHARE_MAX, Look, difference, taken
-from tests.support.console.recorded import RecordedServer, recorded_console
+from tests.support.console.recorded import RecordedServer
 
 pytestmark = pytest.mark.real
 # One look for each page, another one than the slice of axe takes: all four come about over the pages.
 _SLICE = [Look(page, *LOOKS[(place + 1) % len(LOOKS)]) for place, page in enumerate(PAGES)]
 _RENEW = "look at build/console; where the change is meant: python -m tests.support.console.pictures"
-
-
-@pytest.fixture(scope="module")
-def chromium() -> Iterator[Browser]:
-    """One browser for all pictures."""
-    with browser() as started:
-        yield started
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[RecordedServer]:
-    """The invented mesh's console."""
-    with recorded_console() as running:
-        yield running
 
 
 def _judge(chromium: Browser, server: RecordedServer, looks: list[Look]) -> None:

@@ -1,7 +1,6 @@
 """The console's page in a real browser, over an invented mesh with hostile names, a dead cluster and stale parts."""
 
 import re
-from collections.abc import Iterator
 from typing import Final
 from urllib.parse import unquote
 
@@ -9,25 +8,11 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from tests.support.console import documents
-from tests.support.console.browsing import axe_violations, browser, open_page, visit
-from tests.support.console.recorded import RecordedServer, recorded_console
+from tests.support.console.browsing import axe_violations, open_page, visit
+from tests.support.console.recorded import RecordedServer
 from tools import console_page
 
 pytestmark = [pytest.mark.real, pytest.mark.untimed]
-
-
-@pytest.fixture(scope="module")
-def chromium() -> Iterator[Browser]:
-    """One browser for all tests; each opens a context of its own."""
-    with browser() as started:
-        yield started
-
-
-@pytest.fixture
-def server() -> Iterator[RecordedServer]:
-    """The invented mesh's console."""
-    with recorded_console() as running:
-        yield running
 
 
 def test_a_fresh_build_equals_the_committed_one() -> None:

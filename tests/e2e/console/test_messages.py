@@ -1,31 +1,15 @@
 """The Messages page in a real browser, over an invented mesh whose records somebody hostile wrote."""
 
-from collections.abc import Iterator
-
 import pytest
 from playwright.sync_api import Browser, expect
 
-from tests.support.console.browsing import axe_violations, browser, open_page, visit
+from tests.support.console.browsing import axe_violations, open_page, visit
 from tests.support.console.documents import HOSTILE
 from tests.support.console.message_answers import TRACE, followed
-from tests.support.console.recorded import RecordedServer, recorded_console
+from tests.support.console.recorded import RecordedServer
 
 pytestmark = [pytest.mark.real, pytest.mark.untimed]
 PATH = "/streams/logs/messages"
-
-
-@pytest.fixture(scope="module")
-def chromium() -> Iterator[Browser]:
-    """One browser for all tests; each opens a context of its own."""
-    with browser() as started:
-        yield started
-
-
-@pytest.fixture
-def server() -> Iterator[RecordedServer]:
-    """The invented mesh's console."""
-    with recorded_console() as running:
-        yield running
 
 
 def test_a_record_is_opened_by_the_keyboard_and_read_as_text(chromium: Browser, server: RecordedServer) -> None:
