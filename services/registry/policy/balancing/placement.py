@@ -99,11 +99,12 @@ class Placement:
         return np.asarray(shares / np.maximum(self.highest, _NOTHING))
 
     def moved(self, steps: Sequence[Step]) -> "Placement":
-        """The placement after some moves; the band stays, because totals do."""
+        """The placement after some moves. Totals stay, unless a unit comes from a cluster that takes no part."""
         loads, units = self.loads.copy(), list(self.units)
         for unit, target in steps:
             load = np.array(units[unit].load)
-            loads[self.clusters.index(units[unit].cluster)] -= load
+            if units[unit].cluster in self.clusters:
+                loads[self.clusters.index(units[unit].cluster)] -= load
             loads[target] += load
             units[unit] = replace(units[unit], cluster=self.clusters[target])
         return replace(self, loads=loads, units=units)
