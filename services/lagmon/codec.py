@@ -50,7 +50,14 @@ def gone_message(key: RowKey) -> lag_pb2.Lag:
 
 def read_filter(message: api.LagFilter) -> Filter:
     """Reads which rows a request asks for."""
-    return Filter(message.group, message.stream, message.lane, message.cluster, message.exclude_foreign)
+    return Filter(
+        message.group,
+        message.stream,
+        message.lane,
+        message.cluster,
+        message.exclude_foreign,
+        frozenset(message.groups),
+    )
 
 
 def read_detail(value: int) -> Detail:

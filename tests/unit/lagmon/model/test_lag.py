@@ -61,6 +61,7 @@ def test_filters() -> None:
         (Filter(lane="bulk"), []),
         (Filter(cluster="west"), [foreign]),
         (Filter(exclude_foreign=True), [ours]),
+        (Filter(groups=frozenset(("tool", "other"))), [foreign]),
     ]:
         assert [each for each in (ours, foreign) if scope.matches(each)] == matching
 
