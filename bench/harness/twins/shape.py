@@ -37,7 +37,7 @@ class Shape(NamedTuple):
 
     @property
     def all_groups(self) -> int:
-        """These groups, and those of dlq: it reads all streams, as many in one group as a group may have."""
+        """The number of groups with those of dlq, which reads all streams: a group has 64 at most."""
         return self.groups + ceil(len(self.streams) / GROUP_STREAMS_MAX)
 
     @property
