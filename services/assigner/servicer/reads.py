@@ -9,6 +9,7 @@ from braid.api.assigner.v1 import group_pb2, rules_pb2
 from braid.kernel.capabilities import SPARK
 from braid.kernel.errors import Invalid, NotFound
 from braid.kernel.ids import LeaseId
+from braid.kernel.limits.names import PAGE_SIZE_MAX
 from braid.kernel.offset_ranges import ranges_text
 from braid.kernel.ports import Caller
 from braid.kernel.timing.slices import Slices
@@ -78,11 +79,14 @@ class Reads:
     async def list_groups(self, request: api.ListGroupsRequest, caller: Caller) -> api.ListGroupsResponse:
         """Lists groups by name.
 
-        Filtered by lane the answer feeds drains, so only the leader gives it. Raises `NotLeader`.
+        Filtered by lane the answer feeds drains, so only the leader gives it. Raises `NotLeader`, `Invalid`.
         """
         if request.stream or request.lane:
             self._replica.require_leader()
         after: Iterable[Group] = self._replica.aggregates.states_after(GROUPS, request.page_token)
+        if len(request.names) > PAGE_SIZE_MAX:
+            remedy = f"name at most {PAGE_SIZE_MAX}"
+            raise Invalid(f"{len(request.names)} names are too many", field="names", remedy=remedy)
         if request.names:
             names = sorted(name for name in set(request.names) if name > request.page_token)
             after = (self._replica.aggregates.state(GROUPS, name) for name in names)

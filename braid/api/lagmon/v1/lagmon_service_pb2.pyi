@@ -75,7 +75,7 @@ class LagFilter(_message.Message):
     """Leave out groups that are not the mesh's."""
     @_builtins.property
     def groups(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Only rows of these groups. Older releases list all."""
+        """Only rows of these groups, at most 1,000. Older releases list all."""
 
     def __init__(
         self,
