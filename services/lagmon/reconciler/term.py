@@ -26,9 +26,10 @@ from services.lagmon.exchange.requests import OwnReading, OwnReadings
 from services.lagmon.kept.files import Files
 from services.lagmon.model.mesh_view import ClusterPlace
 from services.lagmon.peers import Peers
-from services.lagmon.policy import Commit, Now, table_seconds
+from services.lagmon.policy import Commit, Now
 from services.lagmon.reconciler.checkpoints import Checkpoints
 from services.lagmon.reconciler.ends import EndWatch
+from services.lagmon.reconciler.shared_table import SharedTable
 from services.lagmon.reconciler.tail import OffsetTail
 
 
@@ -76,10 +77,8 @@ class Clusters:
         self._division = divide((), (replica.instance,))
         self._followed: dict[str, _Followed] = {}
         self._checkpoints: dict[str, Checkpoints] = {}  # of clusters that are or were followed
-        self._table: Table | None = None
-        self._computing = asyncio.Lock()
+        self._table = SharedTable(replica.host.clock, self._compute)
         self._news = asyncio.Event()  # of groups and channels, or of a cluster that is followed
-        self._took_seconds = 0.0  # to compute the table
 
     async def run(self) -> None:
         """Follows until cancelled."""
@@ -96,17 +95,13 @@ class Clusters:
     async def table(self, age_seconds: float = LAG_TABLE_SECONDS) -> Table:
         """Returns the present lag, at most so old, computed in slices so that other tasks get their turn.
 
-        Where computing it takes long, it is older: see `table_seconds`.
+        Where computing it takes long, it is older: see `SharedTable.present`.
         """
-        clock = self._replica.host.clock
-        async with self._computing:
-            known = self._table
-            good = table_seconds(age_seconds, self._took_seconds)
-            if known is None or clock.elapsed() - known.now.elapsed >= good:
-                begun = clock.elapsed()
-                known = self._table = await self._compute()
-                self._took_seconds = clock.elapsed() - begun
-            return known
+        return await self._table.present(age_seconds)
+
+    async def last_table(self) -> Table:
+        """Returns the last table while a newer one is computed, so that lists do not wait for it; else as `table`."""
+        return await self._table.last()
 
     def look(self, table: Table) -> Look:
         """Returns a table for the rules of alerts."""
@@ -214,7 +209,7 @@ class Clusters:
         while True:
             await self._news.wait()
             self._news.clear()
-            async with self._computing:
+            async with self._table.computing:
                 for followed in list(self._followed.values()):
                     await in_turns(clock, followed.model.registering(self._peers.view))
                     followed.ends.wake()

@@ -180,7 +180,7 @@ class Reads:
                 f"a page cannot have {request.page_size} rows", field="page_size", remedy="use 0 for the default"
             )
         size = min(request.page_size or PAGE_SIZE_DEFAULT, PAGE_SIZE_MAX)
-        table = await self._clusters.table()
+        table = await self._clusters.last_table()
         page, behind = page_of(table.clusters, read_filter(request.filter), detail, last, size)
         since = self._clock.elapsed() - table.now.elapsed  # of a table that answered somebody else before
         return api.ListLagResponse(

@@ -40,6 +40,7 @@ LAG_CHECKPOINT_ROWS: Final = 5_000  # of a checkpoint taken in a row: some 10 ms
 LAG_SLICE_NAMES: Final = 5_000  # groups' lanes named in a row: some 5 ms; then the loop gets its turn
 LAG_ROWS_MADE_MAX: Final = LAG_SLICE_ROWS  # rows of a table that are made once for all who read them
 LAG_TABLE_SECONDS: Final = 0.1  # one computed table answers everybody for so long
+LAG_TABLE_LATE_SECONDS: Final = 3.0  # for which a table answers lists while the next one is computed
 LAG_TABLE_FACTOR: Final = 2  # or twice as long as it took to compute, so that pages of a long list come from few tables
 LAG_METRICS_SECONDS: Final = 1.0  # between two states of the gauges
 LAG_METRICS_ROWS_MAX: Final = 20_000  # rows of one gauge; more would choke who scrapes them

@@ -1,0 +1,47 @@
+"""One table of lag for all that ask at about the same time, because computing it takes long."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Generic, TypeVar
+
+from braid.kernel.limits.lagmon.sampling import LAG_TABLE_LATE_SECONDS, LAG_TABLE_SECONDS
+from braid.kernel.ports import Clock
+from services.lagmon.policy import table_seconds
+
+T = TypeVar("T")
+
+
+class SharedTable(Generic[T]):
+    """Computes a table when it is asked for and the last one is too old; one at a time.
+
+    Attributes:
+        computing: Held while a table is computed; whoever holds it may change what tables are computed from.
+    """
+
+    def __init__(self, clock: Clock, compute: Callable[[], Awaitable[T]]) -> None:
+        """`compute` makes a table as of the moment of its call."""
+        self._clock = clock
+        self._compute = compute
+        self.computing = asyncio.Lock()
+        self._known: T | None = None
+        self._as_of = 0.0
+        self._took_seconds = 0.0
+
+    async def present(self, age_seconds: float) -> T:
+        """Returns a table that is at most so old, or older where computing one takes long: see `table_seconds`."""
+        async with self.computing:
+            known = self._known
+            if known is None or self._age() >= table_seconds(age_seconds, self._took_seconds):
+                begun = self._clock.elapsed()
+                known = await self._compute()
+                self._known, self._as_of, self._took_seconds = known, begun, self._clock.elapsed() - begun
+            return known
+
+    async def last(self) -> T:
+        """Returns the last table while a newer one is computed, unless it is old; else one as `present` does."""
+        if self._known is not None and self.computing.locked() and self._age() < LAG_TABLE_LATE_SECONDS:
+            return self._known
+        return await self.present(LAG_TABLE_SECONDS)
+
+    def _age(self) -> float:
+        return self._clock.elapsed() - self._as_of

@@ -1,0 +1,76 @@
+"""A table for all that ask: computed once, and nobody waits for the next one while the last will do."""
+
+import asyncio
+
+from braid.kernel.limits.lagmon.sampling import LAG_TABLE_FACTOR, LAG_TABLE_LATE_SECONDS, LAG_TABLE_SECONDS
+from services.lagmon.reconciler.shared_table import SharedTable
+from tests.support.metered_clock import MeteredClock
+
+
+class Computed:
+    """Tables that are numbers; each takes as long as the test lets it."""
+
+    def __init__(self) -> None:
+        self.clock = MeteredClock()
+        self.table = SharedTable(self.clock, self._compute)
+        self.count = 0
+        self.go_on = asyncio.Event()
+        self.go_on.set()
+
+    async def _compute(self) -> int:
+        self.count += 1
+        number = self.count
+        await self.go_on.wait()
+        return number
+
+
+async def asked(work: "asyncio.Task[int]") -> None:
+    """Lets somebody ask, up to where they wait."""
+    for _ in range(3):
+        await asyncio.sleep(0)
+    assert not work.done()
+
+
+def test_those_who_ask_within_a_moment_get_one_table() -> None:
+    async def scenario() -> None:
+        computed = Computed()
+        assert await asyncio.gather(*(computed.table.present(LAG_TABLE_SECONDS) for _ in range(5))) == [1] * 5
+        computed.clock.work(2 * LAG_TABLE_SECONDS)
+        assert await computed.table.last() == 2
+
+    asyncio.run(scenario())
+
+
+def test_a_table_that_takes_long_is_good_for_longer() -> None:
+    async def scenario() -> None:
+        computed = Computed()
+        computed.go_on.clear()
+        first = asyncio.create_task(computed.table.present(LAG_TABLE_SECONDS))
+        await asked(first)
+        computed.clock.work(1.0)
+        computed.go_on.set()
+        assert await first == 1
+        computed.clock.work(LAG_TABLE_FACTOR - 1.1)
+        assert await computed.table.present(LAG_TABLE_SECONDS) == 1
+        computed.clock.work(0.2)
+        assert await computed.table.present(LAG_TABLE_SECONDS) == 2
+
+    asyncio.run(scenario())
+
+
+def test_lists_get_the_last_table_while_another_is_computed() -> None:
+    async def scenario() -> None:
+        computed = Computed()
+        assert await computed.table.last() == 1
+        computed.clock.work(1.0)
+        computed.go_on.clear()
+        second = asyncio.create_task(computed.table.present(LAG_TABLE_SECONDS))
+        await asked(second)
+        assert await computed.table.last() == 1
+        computed.clock.work(LAG_TABLE_LATE_SECONDS)
+        late = asyncio.create_task(computed.table.last())
+        await asked(late)
+        computed.go_on.set()
+        assert (await second, await late) == (2, 2), "a table as old as this answers nobody"
+
+    asyncio.run(scenario())
