@@ -62,8 +62,9 @@ class Peers:
 
     async def _ask_groups(self) -> None:
         listing = listed(self._assigner, "ListGroups", assigner.ListGroupsRequest(), assigner.ListGroupsResponse)
-        pages = [page async for page in listing]
-        found = {each.name: _subscription(each) for page in pages for each in page.groups}
+        found: dict[str, GroupSubscription] = {}
+        async for page in listing:  # each by itself: all groups in one go would hold up everything else
+            found |= {each.name: _subscription(each) for each in page.groups}
         self._tell(replace(self.view, groups=found))
 
     def _take_channels(self, message: route_pb2.WatchChannelsResponse) -> None:

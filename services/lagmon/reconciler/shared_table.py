@@ -4,8 +4,8 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Generic, TypeVar
 
-from braid.kernel.limits.lagmon.sampling import LAG_TABLE_LATE_SECONDS, LAG_TABLE_SECONDS
-from braid.kernel.ports import Clock
+from braid.kernel.limits.lagmon.sampling import LAG_TABLE_LATE_SECONDS, LAG_TABLE_SECONDS, LAG_TABLE_SLOW_SECONDS
+from braid.kernel.ports import Host
 from services.lagmon.policy import table_seconds
 
 T = TypeVar("T")
@@ -18,9 +18,10 @@ class SharedTable(Generic[T]):
         computing: Held while a table is computed; whoever holds it may change what tables are computed from.
     """
 
-    def __init__(self, clock: Clock, compute: Callable[[], Awaitable[T]]) -> None:
+    def __init__(self, host: Host, compute: Callable[[], Awaitable[T]]) -> None:
         """`compute` makes a table as of the moment of its call."""
-        self._clock = clock
+        self._clock = host.clock
+        self._tasks = host.tasks
         self._compute = compute
         self.computing = asyncio.Lock()
         self._known: T | None = None
@@ -31,17 +32,29 @@ class SharedTable(Generic[T]):
         """Returns a table that is at most so old, or older where computing one takes long: see `table_seconds`."""
         async with self.computing:
             known = self._known
-            if known is None or self._age() >= table_seconds(age_seconds, self._took_seconds):
+            if known is None or self._is_old(age_seconds):
                 begun = self._clock.elapsed()
                 known = await self._compute()
                 self._known, self._as_of, self._took_seconds = known, begun, self._clock.elapsed() - begun
             return known
 
     async def last(self) -> T:
-        """Returns the last table while a newer one is computed, unless it is old; else one as `present` does."""
-        if self._known is not None and self.computing.locked() and self._age() < LAG_TABLE_LATE_SECONDS:
-            return self._known
-        return await self.present(LAG_TABLE_SECONDS)
+        """Returns a table as `present` does. Where computing one takes long it is the last one, unless that is old.
+
+        Then a newer one is computed meanwhile.
+        """
+        slow = self._took_seconds >= LAG_TABLE_SLOW_SECONDS
+        if self._known is None or not slow or self._age() >= LAG_TABLE_LATE_SECONDS:
+            return await self.present(LAG_TABLE_SECONDS)
+        if self._is_old(LAG_TABLE_SECONDS) and not self.computing.locked():
+            self._tasks.spawn(self._refresh(), "table of lag")
+        return self._known
+
+    async def _refresh(self) -> None:
+        await self.present(LAG_TABLE_SECONDS)
+
+    def _is_old(self, age_seconds: float) -> bool:
+        return self._age() >= table_seconds(age_seconds, self._took_seconds)
 
     def _age(self) -> float:
         return self._clock.elapsed() - self._as_of

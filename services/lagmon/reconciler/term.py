@@ -77,7 +77,7 @@ class Clusters:
         self._division = divide((), (replica.instance,))
         self._followed: dict[str, _Followed] = {}
         self._checkpoints: dict[str, Checkpoints] = {}  # of clusters that are or were followed
-        self._table = SharedTable(replica.host.clock, self._compute)
+        self._table = SharedTable(replica.host, self._compute)
         self._news = asyncio.Event()  # of groups and channels, or of a cluster that is followed
 
     async def run(self) -> None:
@@ -100,7 +100,7 @@ class Clusters:
         return await self._table.present(age_seconds)
 
     async def last_table(self) -> Table:
-        """Returns the last table while a newer one is computed, so that lists do not wait for it; else as `table`."""
+        """Returns the last table unless it is old, so that lists do not wait for the next one; else as `table`."""
         return await self._table.last()
 
     def look(self, table: Table) -> Look:
