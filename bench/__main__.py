@@ -44,7 +44,9 @@ BENCHMARKS: Final = (
     "audit",
     "identity",
     "pathways",
+    "all_lag",
     "console_scale",
+    "console_timeline",
 )
 
 
