@@ -27,3 +27,10 @@ test("events of one moment keep an order, whichever came first", () => {
   other.add([event(2, 7)]);
   expect(one.add([event(2, 7)]).map((each) => each.key)).toEqual(other.add([event(1, 7)]).map((each) => each.key));
 });
+
+test("a page that stays open forgets the oldest events", () => {
+  const log = new EventLog(3);
+  log.add([event(2), event(1)]);
+  expect(shown(log.add([event(4), event(3)]))).toEqual([4, 3, 2]);
+  expect(shown(log.add([event(5)]))).toEqual([5, 4, 3]);
+});
