@@ -39,7 +39,7 @@ LOADED: Final = "500 older events loaded"
 CHANGED: Final = "a decision, seen above all others"
 CHANGE_SECONDS: Final = 0.5
 GROUPS_LONG: Final = 10
-APPENDED_AT_ONCE: Final = 500
+APPENDED_AT_ONCE: Final = 100  # the store takes 120 in one append
 SESSION_SECONDS: Final = 600.0
 _EVENTS: Final = "table[aria-label='events'] tbody"
 _SCROLLED: Final = "[aria-label='events table']"
