@@ -1,7 +1,6 @@
 """One process of a service: its loop, signals, logs, metrics endpoint, ready file, and exit."""
 
 import asyncio
-import gc
 import json
 import math
 import os
@@ -29,6 +28,7 @@ from braid.rpc.authenticators import CertificateOrToken
 from braid.rpc.grpc.transport import GrpcTransport
 from braid.rpc.tls import TlsServing
 from braid.runtime.certificates import certificates_in_use
+from braid.runtime.garbage import freeze_loaded, short_collections
 from braid.runtime.metrics.export import start_metrics
 from braid.runtime.metrics.server import MetricsServer
 from braid.runtime.opening import open_archive, open_store
@@ -54,7 +54,8 @@ def serve(service: Service | Callable[[Host], Service], settings: Settings) -> i
     try:
         process = _Process(service, settings)
         try:
-            reason = uvloop.run(process.run())
+            with short_collections():
+                reason = uvloop.run(process.run())
         finally:
             process.telemetry.close()
     except BraidError as error:
@@ -177,17 +178,6 @@ class _Process:
             replica.log.warning("the parent process is gone", parent=parent)
             replica.stop()
             self._ending.set()
-
-
-def freeze_loaded() -> int:
-    """Takes all that is loaded by now out of the garbage collector's sight; returns how many objects that are.
-
-    A process keeps its modules to its end. To look through them again and again would stop all its calls for 30 ms and
-    more each time.
-    """
-    gc.collect()
-    gc.freeze()
-    return gc.get_freeze_count()
 
 
 def serves_plaintext_beyond_this_machine(settings: Settings) -> bool:
