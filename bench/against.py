@@ -92,11 +92,13 @@ def play(sides: Mapping[str, Side], rounds: int) -> dict[str, list[Sample]]:
     """Every contestant that all sides have plays once a round on each; the first round is discarded.
 
     Returns:
-        Samples by `<contestant>, <side>`.
+        Samples by `<contestant>, <side>`; empty where no contestant is known to all.
     """
     first, *others = (side.contestants for side in sides.values())
     known = [each for each in first if all(each in other for other in others)]
     samples: dict[str, list[Sample]] = {f"{name}, {side}": [] for name in known for side in sides}
+    if not known:
+        return {}
     for number in range(rounds + 1):
         for at, name in enumerate(known):
             for side in order(list(sides), number + at):
@@ -173,7 +175,10 @@ def main(arguments: list[str] | None = None) -> int:
                 side: stack.enter_context(Side(root, root / ".venv" / "bin" / "python", name, given))
                 for side, root in roots.items()
             }
-            table(name, plan.unit, then, play(sides, told.rounds)).publish(DIRECTORY)
+            if samples := play(sides, told.rounds):
+                table(name, plan.unit, then, samples).publish(DIRECTORY)
+            else:
+                print(f"{name}: {then} and {NOW} have no contestant in common", flush=True)
     return 0
 
 

@@ -53,7 +53,7 @@ def pages(shape: Shape) -> Mapping[str, Shown]:
     """The pages that are opened."""
     group = group_name(WATCHED)
     return {
-        "overview": Shown("/", ".figures", f"in {shape.groups + 1:,} groups"),  # dlq's own is one
+        "overview": Shown("/", ".figures", f"in {shape.all_groups:,} groups"),
         "groups": Shown("/groups", _GROUPS, "group-"),
         "a group": Shown(f"/groups/{group}", "table[aria-label='leases'] tbody", "stream-"),
         "streams": Shown("/streams", "table[aria-label='streams'] tbody", "stream-"),
@@ -152,7 +152,7 @@ async def _scroll_groups(shape: Shape, visitor: Visitor, found: Found) -> None:
     async with visitor.tab() as tab:
         await tab.open("/groups", _GROUPS, "group-")
         found.scrolls["groups"] = await tab.scroll(_SCROLLED, *WHEEL)
-        last = f"tr[aria-rowindex='{shape.groups + 2}']:not(.coming)"  # behind the heading; dlq's own group is one
+        last = f"tr[aria-rowindex='{shape.all_groups + 1}']:not(.coming)"  # behind the heading
 
         async def jump() -> None:
             await tab.page.locator(_SCROLLED).evaluate("(each) => { each.scrollTop = each.scrollHeight; }")

@@ -1,10 +1,11 @@
 """Compares the cost of a record with pathways and without them: `python -m bench.pathways`.
 
 The same records are sent and consumed on one broker, by clients with pathways and without, which are open at the same
-time in this process. They take turns in blocks of some hundred or thousand records, a few milliseconds of CPU each, so
+time in this process. They take turns in blocks of some thousand records, less than a tenth of a second of CPU each, so
 that a machine that does something else slows neighbours alike. The median over hundreds of such rounds is quoted, with
-bounds that come from the rounds themselves. A third client is the peer again; unless its bounds are close and include
-its own cost, the machine told nothing.
+bounds that come from the rounds themselves. What is consumed comes in fetches, which fall into one turn or the next:
+the topic is read several times, for it takes many rounds until that is even. A third client is the peer again; unless
+its bounds are close and include its own cost, the machine told nothing.
 
 A sampled record is rare where many are sent, so its cost is lost among theirs. It is measured apart, in a loop.
 """
@@ -38,8 +39,8 @@ LINGER_MS: Final = 5
 VALUE: Final = bytes(100)
 # Records of one turn: so many that its fixed costs, such as waiting for the next turn, are a small part of it.
 SENT_BLOCK: Final = 2_000
-RECORD_BLOCK: Final = 2_000
-BATCH_BLOCK: Final = 10_000
+RECORD_BLOCK: Final = 20_000
+BATCH_BLOCK: Final = 50_000
 BATCH: Final = 5_000
 SETTLE_SECONDS: Final = 0.05  # in which a consumer fetches ahead again what was taken: that belongs to its turn
 WARMING: Final = 5  # rounds: the first second of a pathway samples most
@@ -201,15 +202,18 @@ async def prepare(bootstrap: str, records: int) -> None:
 async def contests(bootstrap: str, how: Asked) -> list[Table]:
     """Plays all kinds of work: consuming first, because sending makes the topic longer."""
     warming = 1 if how.quick else WARMING
-    await prepare(bootstrap, how.units + (warming + 2) * BATCH_BLOCK)
+    turns = warming + how.units // BATCH_BLOCK + 1
+    await prepare(bootstrap, turns * (BATCH_BLOCK + BATCH))  # a turn by batches takes up to a batch more than a block
     tables = []
-    for name, work, block in (
-        ("by-record", by_record, RECORD_BLOCK),
-        ("by-batch", by_batch, BATCH_BLOCK),
-        ("send", sending, SENT_BLOCK * 2),  # a round of it costs as much as one of the others
+    for name, work, block, readings in (
+        ("by-record", by_record, RECORD_BLOCK, 5),
+        ("by-batch", by_batch, BATCH_BLOCK, 14),
+        ("send", sending, SENT_BLOCK * 2, 1),  # a round of it costs as much as one of the others
     ):
-        rounds = max(1, how.units // block)
-        samples = await paired(bootstrap, work, rounds, warming)
+        samples: dict[str, list[Sample]] = {}
+        for _ in range(1 if how.quick else readings):
+            for each, taken in (await paired(bootstrap, work, max(1, how.units // block), warming)).items():
+                samples.setdefault(each, []).extend(taken)
         found = rows(samples, WITHOUT, "cpu")
         facts = {
             "work": f"{name}: turns of some thousand records of 100 B, {PARTITIONS} partitions; {cores()}",
@@ -225,7 +229,7 @@ async def contests(bootstrap: str, how: Asked) -> list[Table]:
 
 def main() -> int:
     """Runs the benchmark on a broker of its own; 1 when a table is void."""
-    how = asked(__doc__, units=1_000_000, quick_units=BATCH_BLOCK)
+    how = asked(__doc__, units=4_000_000, quick_units=BATCH_BLOCK)
     with broker() as serving:
         tables = asyncio.run(contests(serving.bootstrap, how))
     for table in tables:

@@ -1,8 +1,9 @@
 """Plays contestants of one benchmark, one round a line of standard input; run by file, in the root of any checkout.
 
 `python against_child.py NAME ARGUMENTS`: the arguments, a JSON list, are those of the benchmark's `Contest`. It imports
-nothing of its own checkout, for it plays in older ones. First it says the names of Braid's contestants, as JSON; then,
-for each name it reads, the units, CPU seconds and wall seconds of a round.
+nothing of its own checkout, for it plays in older ones. First it says the names of Braid's contestants, as JSON, none
+where the checkout has no such benchmark; then, for each name it reads, the units, CPU seconds and wall seconds of a
+round.
 """
 
 import asyncio
@@ -16,7 +17,13 @@ from pathlib import Path
 
 async def main(name: str, arguments: list[object]) -> None:
     """Until standard input ends."""
-    module = importlib.import_module(f"bench.{name}")
+    try:
+        module = importlib.import_module(f"bench.{name}")
+    except ModuleNotFoundError as error:
+        if error.name != f"bench.{name}":
+            raise
+        print("[]", flush=True)
+        return
     contestants = module.Contest(*arguments).contestants()
     peers = {module.PEER, module.AGAIN}
     print(json.dumps([each for each in contestants if each not in peers and "aiokafka" not in each]), flush=True)

@@ -1,6 +1,7 @@
 """One process of a service: its loop, signals, logs, metrics endpoint, ready file, and exit."""
 
 import asyncio
+import gc
 import json
 import math
 import os
@@ -21,14 +22,20 @@ from braid.host.system import system_host
 from braid.host.tls.files import TlsFiles
 from braid.kernel.errors import BraidError
 from braid.kernel.limits.rpc import CONNECTIONS_MAX, HEALTH_CONNECTIONS_MAX
-from braid.kernel.limits.runtime import DRAIN_SECONDS, LOOP_LAG_INTERVAL_SECONDS, PARENT_POLL_SECONDS, SHUTDOWN_SECONDS
+from braid.kernel.limits.runtime import (
+    DRAIN_SECONDS,
+    LOADING_SECONDS,
+    LOOP_LAG_INTERVAL_SECONDS,
+    PARENT_POLL_SECONDS,
+    SHUTDOWN_SECONDS,
+)
 from braid.kernel.limits.store import STORE_CALL_SECONDS
 from braid.kernel.ports import Host
 from braid.rpc.authenticators import CertificateOrToken
 from braid.rpc.grpc.transport import GrpcTransport
 from braid.rpc.tls import TlsServing
 from braid.runtime.certificates import certificates_in_use
-from braid.runtime.garbage import freeze_loaded, short_collections
+from braid.runtime.garbage import freeze_loaded, loading, short_collections
 from braid.runtime.metrics.export import start_metrics
 from braid.runtime.metrics.server import MetricsServer
 from braid.runtime.opening import open_archive, open_store
@@ -151,8 +158,12 @@ class _Process:
             asyncio.get_running_loop().add_signal_handler(number, end)
 
     async def _announce(self, replica: Replica, metrics_url: str) -> None:
-        await replica.ready()
-        frozen = freeze_loaded()
+        freeze_loaded()
+        ready = asyncio.ensure_future(replica.ready())
+        with loading():
+            await asyncio.wait((ready,), timeout=LOADING_SECONDS)
+        await ready
+        frozen = gc.get_freeze_count()
         replica.log.info("serving", address=replica.address, metrics=metrics_url, frozen=frozen)
         if serves_plaintext_beyond_this_machine(self._settings):
             replica.log.warning("plaintext is served: callers are who they say they are", listen=self._settings.listen)
@@ -161,14 +172,14 @@ class _Process:
         if reaches_plain_store_beyond_this_machine(self._settings):
             replica.log.warning("the store is reached in plain text: others read and change it: use etcd+tls://")
         if self._settings.ready_file is not None:
-            ready = {
+            told = {
                 "address": replica.address,
                 "tls_address": replica.endpoint.tls_address,
                 "health": replica.health_address,
                 "metrics": metrics_url,
                 "pid": os.getpid(),
             }
-            _write_whole(self._settings.ready_file, json.dumps(ready))
+            _write_whole(self._settings.ready_file, json.dumps(told))
 
     async def _watch_parent(self, replica: Replica, host: Host) -> None:
         parent = self._settings.parent_pid

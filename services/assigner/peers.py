@@ -56,7 +56,7 @@ class RegistryFollower:
         self._client = client
         self._view: RegistryView | None = None
         self._changed = asyncio.Event()
-        self._subscribers: list[Callable[[], None]] = []
+        self._subscribers: list[Callable[[Collection[str] | None], None]] = []
         self.trace = ""
 
     @property
@@ -64,8 +64,11 @@ class RegistryFollower:
         """The newest view; None before the registry was heard for the first time."""
         return self._view
 
-    def subscribe(self, callback: Callable[[], None]) -> Callable[[], None]:
-        """Registers a callback for every change of the view. Returns the function that ends the subscription."""
+    def subscribe(self, callback: Callable[[Collection[str] | None], None]) -> Callable[[], None]:
+        """Registers a callback for every change of the view. Returns the function that ends the subscription.
+
+        The callback gets the streams whose channels changed; None where clusters did, or all is new.
+        """
         self._subscribers.append(callback)
         return lambda: self._subscribers.remove(callback)
 
@@ -130,11 +133,13 @@ class RegistryFollower:
             {channel.name: _seen(channel) for channel in message.channels},
             {cluster.name: _place(cluster) for cluster in message.clusters},
         )
-        self._view = told if message.full or self._view is None else self._view.followed_by(told)
+        before = self._view
+        self._view = told if message.full or before is None else before.followed_by(told)
         self.trace = message.traceparent
         self._changed.set()
+        changed = self._view.differing(before)
         for callback in tuple(self._subscribers):
-            callback()
+            callback(changed)
 
 
 def _seen(channel: stream_pb2.Channel) -> SeenChannel:

@@ -5,6 +5,7 @@ from typing import Final, cast
 from braid.api.lagmon.v1 import lag_pb2
 from braid.api.lagmon.v1 import lagmon_service_pb2 as api
 from braid.kernel.errors import Invalid
+from braid.kernel.limits.names import PAGE_SIZE_MAX
 from braid.rpc.page_tokens import PageTokens
 from services.lagmon.kept.trends import Trend
 from services.lagmon.model.lag import Detail, Filter, LagRow, RowKey
@@ -49,8 +50,18 @@ def gone_message(key: RowKey) -> lag_pb2.Lag:
 
 
 def read_filter(message: api.LagFilter) -> Filter:
-    """Reads which rows a request asks for."""
-    return Filter(message.group, message.stream, message.lane, message.cluster, message.exclude_foreign)
+    """Reads which rows a request asks for. Raises `Invalid` for more groups than a page has rows."""
+    if len(message.groups) > PAGE_SIZE_MAX:
+        remedy = f"name at most {PAGE_SIZE_MAX}"
+        raise Invalid(f"{len(message.groups)} groups are too many", field="filter.groups", remedy=remedy)
+    return Filter(
+        message.group,
+        message.stream,
+        message.lane,
+        message.cluster,
+        message.exclude_foreign,
+        frozenset(message.groups),
+    )
 
 
 def read_detail(value: int) -> Detail:

@@ -1,9 +1,11 @@
 """The size of an invented mesh, and the names and numbers that follow from it. Pure: each process computes the same."""
 
 from collections.abc import Iterator
+from math import ceil
 from typing import Final, NamedTuple
 
 from braid.kernel.ids import ChannelId
+from braid.kernel.limits.assigner.leases import GROUP_STREAMS_MAX
 
 CLUSTERS: Final = 10
 PARTITIONS: Final = 22
@@ -32,6 +34,11 @@ class Shape(NamedTuple):
     def clusters(self) -> list[str]:
         """The clusters by number."""
         return [f"cluster-{number}" for number in range(CLUSTERS)]
+
+    @property
+    def all_groups(self) -> int:
+        """The number of groups with those of dlq, which reads all streams: a group has 64 at most."""
+        return self.groups + ceil(len(self.streams) / GROUP_STREAMS_MAX)
 
     @property
     def leases(self) -> int:

@@ -6,6 +6,9 @@ from typing import Final
 ROUNDING_SECONDS: Final = 0.001  # less is no time to wait: clocks that differ in a last bit would never end it
 REQUESTS_REMEMBERED_MAX: Final = 1_024  # request ids a history knows as done; older repeats are decided again
 LOADS_AT_ONCE: Final = 16  # histories read side by side at start
+LOADING_SECONDS: Final = 120.0  # of a start without collections of garbage; a store that does not answer takes longer
+HEADS_AT_ONCE: Final = 1_000  # last sequences of histories, asked of the store by a new leader in one call
+SLICE_SECONDS: Final = 0.01  # of a loop over all that a service has; then other tasks get their turn
 EVENTS_SCAN_MAX: Final = 10_000  # histories one ListEvents call looks into
 STORE_RETRY_SECONDS: Final = (0.05, 1.0)  # first and longest wait before the store is tried again
 DIRECTORY_CACHE_SECONDS: Final = 0.1  # how long one read of the directory answers ListEndpoints
@@ -14,6 +17,7 @@ DRAIN_SECONDS: Final = 5.0  # running calls at a graceful end
 GC_OBJECTS_MAX: Final = 50_000  # outlive a full garbage collection before they are frozen: looking at them takes 15 ms
 GC_FROZEN_SHARE: Final = 8  # or so many times fewer than are frozen, so that freezes are rare in a large process
 GC_FREEZES_MAX: Final = 16  # before a full collection looks at all objects again, or garbage would stay for good
+GC_LOOKED_AT_MAX: Final = 1_000_000  # frozen objects that are looked at again, which takes 0.3 s; of more, none is
 LOOP_LAG_INTERVAL_SECONDS: Final = 0.25  # how often the event loop's stall is measured
 PARENT_POLL_SECONDS: Final = 0.5  # how soon a service notices that its parent is gone
 OPEN_FILES_MAX: Final = 65_536  # a process raises its limit so far, where the system lets it: connections are files

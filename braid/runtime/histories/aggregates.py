@@ -17,7 +17,6 @@ from typing import TypeVar, cast
 from braid.kernel.decider import Context
 from braid.kernel.errors import BraidError, Compacted, Conflict, CorruptHistory, Fenced, NotLeader, Unavailable
 from braid.kernel.limits.rpc import DECIDE_RETRIES_MAX
-from braid.kernel.limits.runtime import LOADS_AT_ONCE
 from braid.kernel.ports import EventBatch, EventStore, HistoryId, Host, Loaded
 from braid.kernel.timing.backoff import Backoff
 from braid.runtime.archive.log import ArchiveLog
@@ -38,6 +37,7 @@ from braid.runtime.histories.kinds import (
     Reloaded,
     within,
 )
+from braid.runtime.histories.loading import load_ahead, load_all
 from braid.runtime.histories.ordered import OrderedHistories
 from braid.runtime.histories.past import Listed, Past, PastReader, Verified
 from braid.runtime.telemetry import Metrics, logger
@@ -113,9 +113,10 @@ class Aggregates:
 
     def states_after(self, kind: Kind[S, C, E], id: str) -> Iterator[S]:
         """Yields the states whose ids are greater, in order: a page costs only what it holds."""
-        found = self._ordered.of(self._folds, kind.name)
+        folds = self._folds  # of this moment: a reload does not end a page that is under way
+        found = self._ordered.of(folds, kind.name)
         later = islice(found, bisect_right(found, id, key=attrgetter("id")), None)
-        return (cast("S", self._folds[each].state) for each in later)
+        return (cast("S", folds[each].state) for each in later)
 
     def sequence(self, kind: Kind[S, C, E], id: str) -> int:
         """Sequence of a history's last event (etags are made of it); 0 if nothing was appended to it."""
@@ -312,8 +313,8 @@ class Aggregates:
         """
         async with self._writer:
             try:
-                loads, revision = await self._load_all()
-                for history, loaded in loads:
+                ahead, revision = await load_ahead(self._store, self._service, self.sequences())
+                for history, loaded in ahead:  # without a turn for others: the view shows all of them at once
                     self._absorb(history, loaded)
             except CorruptHistory as error:
                 self._refuse(error)
@@ -325,12 +326,14 @@ class Aggregates:
         """Replaces the whole view by the store's present content."""
         async with self._writer:
             incarnation = await self._store.incarnation()
-            loads, revision = await self._load_all()
-            self._folds = {}
-            for history, loaded in loads:
-                fold = Fold(history, self._kind_of(history))
-                fold.restore(loaded)
-                self._folds[history] = fold
+            folds: dict[HistoryId, Fold] = {}  # the view stays as it was until all of them are read
+
+            def restore(history: HistoryId, loaded: Loaded) -> None:
+                folds[history] = Fold(history, self._kind_of(history))
+                folds[history].restore(loaded)
+
+            revision = await load_all(self._store, self._service, self._host.clock, restore)
+            self._folds = folds
             self._uncertain.clear()
             self._revision = self._position = revision
         if self._incarnation not in (0, incarnation):
@@ -338,14 +341,6 @@ class Aggregates:
         self._incarnation = incarnation
         self._loaded.set()
         self._notify(Reloaded(revision))
-
-    async def _load_all(self) -> tuple[Sequence[tuple[HistoryId, Loaded]], int]:
-        histories, revision = await self._store.histories(self._service)
-        loads: list[tuple[HistoryId, Loaded]] = []
-        for start in range(0, len(histories), LOADS_AT_ONCE):
-            some = histories[start : start + LOADS_AT_ONCE]
-            loads += zip(some, await asyncio.gather(*map(self._store.load, some)), strict=True)
-        return loads, revision
 
     def _take(self, batch: EventBatch) -> None:
         """Folds a watched batch; this replica's own appends were folded before, and are skipped."""

@@ -10,15 +10,18 @@ from braid.api.assigner.v1 import group_pb2
 from braid.api.lagmon.v1 import lag_pb2
 from braid.api.lagmon.v1 import lagmon_service_pb2 as lagmon
 from braid.kernel.errors import BraidError
-from braid.kernel.ports import Host
+from braid.kernel.limits.names import PAGE_SIZE_MAX
+from braid.kernel.ports import Host, Task
 from braid.rpc.documents import Document, Value, to_document
 from console.server.json_text import json_bytes
 from console.server.limits import (
     EXPORT_ROWS,
     FAST_POLL_SECONDS,
+    LATE_LIST_SECONDS,
     ROWS_MAX,
     SHARED_SECONDS,
     SHARED_SHARE,
+    SLOW_LIST_SECONDS,
     UNSEEN_SECONDS,
     WORST_LAGS,
 )
@@ -31,29 +34,49 @@ WINDOW: Final = ("q", "sort", "first")  # parameters of the groups' page: a filt
 
 
 class _Source:
-    """One of the lists: when it was read, and what came of it."""
+    """One of the lists: when it was read, and what came of it.
 
-    def __init__(self, host: Host, take: Callable[[Reader], Awaitable[None]]) -> None:
+    Attributes:
+        tried: Whether it was read once, or no service answered.
+        slow: Reading it takes so long that its rows in sight are read by themselves, to be new.
+        error: Why it was not read the last time.
+    """
+
+    def __init__(self, host: Host, what: str, take: Callable[[Reader], Awaitable[None]]) -> None:
+        """`what` names the task that reads it."""
         self._clock = host.clock
+        self._tasks = host.tasks
+        self._what = what
         self._take = take
-        self._reading = asyncio.Lock()
+        self._reading: Task | None = None
         self._good_until = 0.0
-        self.tried = False
+        self.tried = self.slow = False
         self.error: BraidError | None = None
 
     async def read(self, reader: Reader) -> None:
-        """Reads the list, unless it was read just now. If no service answers, the last list stays."""
-        async with self._reading:
-            begun = self._clock.elapsed()
-            if begun < self._good_until:
-                return
-            self.error = None
-            try:
-                await self._take(reader)
-            except BraidError as error:
-                self.error = error
-            ended, self.tried = self._clock.elapsed(), True
-            self._good_until = ended + max(SHARED_SECONDS, (ended - begun) * SHARED_SHARE)
+        """Reads the list, unless it was read just now. If no service answers, the last list stays.
+
+        Nobody waits for a slow one that is only a little old: the next read finds it.
+        """
+        now = self._clock.elapsed()
+        if now < self._good_until:
+            return
+        if self._reading is None:
+            self._reading = self._tasks.spawn(self._read(reader), self._what)
+        if not (self.tried and self.slow) or now >= self._good_until + LATE_LIST_SECONDS:
+            await self._reading.ended()
+
+    async def _read(self, reader: Reader) -> None:
+        begun, failed = self._clock.elapsed(), None
+        try:
+            await self._take(reader)
+        except BraidError as error:
+            failed = error
+        finally:
+            self._reading = None
+        ended, self.tried, self.error = self._clock.elapsed(), True, failed
+        self.slow = ended - begun >= SLOW_LIST_SECONDS
+        self._good_until = ended + max(SHARED_SECONDS, (ended - begun) * SHARED_SHARE)
 
 
 class AllGroups:
@@ -62,8 +85,8 @@ class AllGroups:
     def __init__(self, host: Host) -> None:
         self.table = GroupTable()
         self.used_at = 0.0  # by the clock of the process
-        self._groups = _Source(host, self._read_groups)
-        self._lags = _Source(host, self._read_lags)
+        self._groups = _Source(host, "all groups", self._read_groups)
+        self._lags = _Source(host, "lag of all groups", self._read_lags)
 
     async def groups(self, reader: Reader) -> GroupTable:
         """The table with its groups as they are now. Raises the assigner's error."""
@@ -72,6 +95,28 @@ class AllGroups:
     async def lags(self, reader: Reader) -> GroupTable:
         """The table with its lag as it is now. Raises lagmon's error."""
         return await self._answered(self._lags, reader)
+
+    async def groups_in_sight(self, reader: Reader, names: Sequence[str]) -> Mapping[str, bytes]:
+        """The messages of some groups by name, newer than in the table; none where the table is new enough."""
+        if not names or not self._groups.slow:
+            return {}
+        request = assigner.ListGroupsRequest(names=names, page_size=len(names))
+        found = await reader.one("assigner", "ListGroups", request, assigner.ListGroupsResponse)
+        return {each.name: each.SerializeToString() for each in found.groups}
+
+    async def lags_in_sight(self, reader: Reader, names: Sequence[str]) -> Mapping[str, Sequence[LaneLag]]:
+        """The lag of some groups by name, likewise; what does not fit one page is as in the table."""
+        if not names or not self._lags.slow:
+            return {}
+        wanted, detail = lagmon.LagFilter(groups=names), lag_pb2.LAG_DETAIL_LANE
+        request = lagmon.ListLagRequest(filter=wanted, detail=detail, page_size=PAGE_SIZE_MAX)
+        page = await reader.one("lagmon", "ListLag", request, lagmon.ListLagResponse, any_replica=True)
+        found: dict[str, list[LaneLag]] = {}
+        for each in page.lags:
+            found.setdefault(each.group, []).append(lane_lag(each))
+        if page.next_page_token and page.lags:
+            del found[page.lags[-1].group]  # the next page may have more of it
+        return found
 
     async def settle(self, reader: Reader) -> None:
         """Waits until both lists were tried once. Later, a service that does not answer holds up its own part alone."""
@@ -134,7 +179,9 @@ def windowed_groups() -> tuple[Read, Read]:
         await every.settle(reader)
         table = await every.groups(reader)
         window = _window(table, params)
-        shown = {name: facts.data for name in window.names if (facts := table.groups.get(name)) is not None}
+        newer = await every.groups_in_sight(reader, window.names)
+        known = {name: facts.data for name in window.names if (facts := table.groups.get(name)) is not None}
+        shown = {name: newer.get(name, data) for name, data in known.items()}
         order: list[Value] = list(window.names)
         told = window.names
         value: Document = {
@@ -147,11 +194,12 @@ def windowed_groups() -> tuple[Read, Read]:
         await every.settle(reader)
         table = await every.lags(reader)
         window = _window(table, params)
-        names = dict.fromkeys((*told, *window.names))
-        shown = {_lag_key(each): each.data for name in names for each in table.lags.get(name, ())}
+        names = list(dict.fromkeys((*told, *window.names)))
+        newer = await every.lags_in_sight(reader, names)
+        shown = {_lag_key(each): each.data for name in names for each in newer.get(name, table.lags.get(name, ()))}
         return {"lag": Table(lag_documents.of(shown), table.more_lags)}
 
-    return Read(("groups", "window"), groups), Read(("lag",), lag, FAST_POLL_SECONDS)
+    return Read(("groups", "window"), groups, FAST_POLL_SECONDS), Read(("lag",), lag, FAST_POLL_SECONDS)
 
 
 def _window(table: GroupTable, params: Params) -> Window:

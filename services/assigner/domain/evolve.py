@@ -130,9 +130,11 @@ def _granted(state: Group, event: LeasesGranted, context: Context) -> Group:
 
 
 def _held(state: Group, grant: LeaseGrant, context: Context) -> Lease:
-    known, member = state.leases.get(grant.lease), state.members.get(grant.member)
-    lease = Lease(LeaseState.HELD, grant.member, grant.epoch, context.now_ms)
-    if known is None or not known.home or (member and member.client_id == known.home):
+    known, lease = state.leases.get(grant.lease), Lease(LeaseState.HELD, grant.member, grant.epoch, context.now_ms)
+    if known is None or not known.home:
+        return lease
+    member = state.members.get(grant.member)
+    if member is not None and member.client_id == known.home:
         return lease
     return replace(lease, home=known.home, home_since_ms=known.home_since_ms)
 

@@ -5,7 +5,7 @@ every deadline by as much. A deadline is missed only at the second look in a row
 waiting in a queue is read first.
 """
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Generic, TypeVar
 
 K = TypeVar("K")
@@ -39,6 +39,10 @@ class Deadlines(Generic[K]):
     def forget(self, key: K) -> None:
         """Drops a deadline, if there is one."""
         self._deadlines.pop(key, None)
+
+    def keep(self, keys: Collection[K]) -> None:
+        """Drops all deadlines but these."""
+        self._deadlines = {key: at for key, at in self._deadlines.items() if key in keys}
 
     def look(self, now: float) -> list[K]:
         """Returns the keys whose deadlines are missed, and forgets them."""

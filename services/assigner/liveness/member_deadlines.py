@@ -35,18 +35,27 @@ class MemberDeadlines:
     def take_over(self, state: Group, elected_at: float, now_ms: int, least_seconds: float) -> None:
         """Gives a group's members their lease time from the election on, and its revokes at least the rest of theirs.
 
+        Deadlines that are there stay: this term has heard the member, or asked for the lease itself.
+
         Args:
             state: The group.
-            elected_at: When the term began.
+            elected_at: When the term began, or later where the group had to wait for its turn.
             now_ms: The wall clock, by which histories say until when a lease is to be given back.
             least_seconds: Time that everybody gets, however short the lease.
         """
         grace = grace_seconds(state, least_seconds)
         for member in state.members:
-            self._members.set(MemberKey(state.name, member), elected_at + grace)
+            if (key := MemberKey(state.name, member)) not in self._members:
+                self._members.set(key, elected_at + grace)
         for lease, held in state.revoking():
             left = min((held.deadline_ms - now_ms) / 1000, REVOKE_DEADLINE_SECONDS)
-            self._revokes.set(RevokeKey(state.name, lease, held.epoch), elected_at + max(left, grace))
+            if (revoke := RevokeKey(state.name, lease, held.epoch)) not in self._revokes:
+                self._revokes.set(revoke, elected_at + max(left, grace))
+
+    def begin_anew(self) -> None:
+        """Drops all deadlines, because the histories are others; members that overran a revoke keep theirs."""
+        self._members.keep(self._expelled)
+        self._revokes.keep(())
 
     def heard(self, key: MemberKey, now: float, lease_seconds: float) -> None:
         """Notes a sign of life: the member's deadline is a lease time from now."""

@@ -1,7 +1,7 @@
 """The open streams of members in one term, by group. Pure."""
 
 from bisect import bisect_left, insort
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import NamedTuple, Protocol
 
 from braid.kernel.errors import BraidError
@@ -116,6 +116,11 @@ class MemberStreams:
             del self._groups[key.group], self._ids[key.group]
             self._leaving.pop(key.group, None)
         return stream
+
+    @property
+    def groups(self) -> Collection[str]:
+        """The groups with streams."""
+        return self._groups.keys()
 
     def of(self, group: str) -> Sequence[MemberStream]:
         """Returns the streams of a group."""

@@ -34,6 +34,10 @@ class Newcomers:
         """Whether a join of the member is under way."""
         return key in self._joining
 
+    def any(self, group: str) -> bool:
+        """Whether a join to the group is under way, or its newcomers wait to be placed."""
+        return group in self._groups or group in self._waiting
+
     def wait(self, group: str, now: float, cause: str) -> None:
         """Starts a group's wait, because one of its members is to be placed soon."""
         self._waiting.setdefault(group, (now, cause))

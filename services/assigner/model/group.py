@@ -27,6 +27,7 @@ from services.assigner.model.members import MemberColumns, Members
 from services.assigner.model.rules import NO_RULES, GroupRules
 
 DEAD_LETTER_LANE: Final = "dlq"
+SMALL: Final = 1_000  # leases that are looked through sooner than put into columns, and without the memory for these
 
 
 class Ownership(Enum):
@@ -311,8 +312,15 @@ class Group:
         """Returns the leases on a channel by partition number."""
         return cast("Leases", self.leases).of_channel(channel)
 
+    def held(self) -> Iterator[tuple[str, int, str]]:
+        """Yields channel, partition and holder of each lease with a holder, without a name for each."""
+        return cast("Leases", self.leases).held()
+
     def revoking(self) -> Iterator[tuple[str, Lease]]:
-        """Returns leases that are asked back, found in columns, so that the cost does not grow with all leases."""
+        """Returns leases that are asked back; those of a large group are found in columns."""
+        if len(self.leases) <= SMALL:
+            yield from ((name, lease) for name, lease in self.leases.items() if lease.state is LeaseState.REVOKING)
+            return
         columns = self.lease_columns
         for channel in self.channels:
             states = columns.states([(channel, columns.extent(channel))])

@@ -3,6 +3,7 @@
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Final
 from zlib import crc32
 
@@ -85,6 +86,10 @@ class MemberColumns:
         )
 
 
+_NOBODY: Final[Mapping[str, Member]] = MappingProxyType({})
+_EMPTY: Final = (_NOBODY,) * _BUCKETS  # shared: empty buckets of their own would take 10 KB of each group
+
+
 class Members(Mapping[str, Member]):
     """Members by id: immutable, and iterated by id. A successor shares all unchanged parts.
 
@@ -95,10 +100,12 @@ class Members(Mapping[str, Member]):
     __slots__ = ("_buckets", "_changes", "_columns", "_count")
 
     def __init__(self, members: Mapping[str, Member] | None = None) -> None:
-        buckets: list[dict[str, Member]] = [{} for _ in range(_BUCKETS)]
+        found: dict[int, dict[str, Member]] = {}
         for id, member in (members or {}).items():
-            buckets[_bucket(id)][id] = member
-        self._buckets: tuple[Mapping[str, Member], ...] = tuple(buckets)
+            found.setdefault(_bucket(id), {})[id] = member
+        self._buckets: tuple[Mapping[str, Member], ...] = _EMPTY
+        if found:
+            self._buckets = tuple(found.get(number, _NOBODY) for number in range(_BUCKETS))
         self._count = len(members or {})
         self._columns: MemberColumns | None = None
         self._changes: Mapping[str, Member | None] = {}  # that are not in the columns yet

@@ -36,6 +36,17 @@ class RegistryView:
         """Returns this view with a later message applied; what the message leaves out has not changed."""
         return RegistryView(later.revision, {**self.channels, **later.channels}, {**self.clusters, **later.clusters})
 
+    def differing(self, before: "RegistryView | None") -> Collection[str] | None:
+        """Returns the streams whose channels differ from an earlier view; None where all groups are concerned.
+
+        That is so at the first view, and where a cluster is new, gone or elsewhere.
+        """
+        if before is None or before.clusters != self.clusters:
+            return None
+        names = self.channels.keys() | before.channels.keys()
+        others = (name for name in names if self.channels.get(name) != before.channels.get(name))
+        return {ChannelId.parse(name).stream for name in others}
+
     def of(self, streams: Collection[str]) -> ChannelView:
         """Returns the part of the view about some streams."""
         known = self._by_stream()

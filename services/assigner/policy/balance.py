@@ -25,7 +25,7 @@ from services.assigner.model.events import (
     RevokesStarted,
     released,
 )
-from services.assigner.model.group import Group
+from services.assigner.model.group import SMALL, Group
 from services.assigner.model.leases.columns import FREE, HELD
 from services.assigner.policy import homing
 from services.assigner.policy.arrays import Indices
@@ -64,7 +64,7 @@ def balance(
         loads: What was measured; without it partitions are counted.
         assign: The placement algorithm.
     """
-    if state.spec is None:
+    if state.spec is None or (not live and len(state.leases) <= SMALL and _is_in_order(state)):
         return ()
     everybody = state.member_columns.ids
     if orphans := state.lease_columns.orphans(everybody):
@@ -73,6 +73,10 @@ def balance(
         )
     told = sorted(live)
     reachable = everybody if told == everybody else [member for member in told if member in state.members]
+    unwanted = _unwanted(state)
+    events = [_revoke(unwanted, context, "the group does not consume the channel any more")] if unwanted else []
+    if not reachable:  # as in all groups of a new leader: nothing can be placed
+        return events
     placed = layout(state, reachable, loads or Loads(), context.now_ms)
     movable = _movable(state, reachable, loads, context.now_ms)
     still = state.rules.freeze is not None or len(reachable) < len(state.members)
@@ -80,13 +84,17 @@ def balance(
     dealt = dealt if still else relieved(dealt)
     target = assign(dealt.channels, dealt.holders, len(reachable), movable=movable, measured=dealt.measured)
     target = uncrowded(placed, dealt.crowd, target)
-    events: list[Event] = []
-    if unwanted := _unwanted(state):
-        events.append(_revoke(unwanted, context, "the group does not consume the channel any more"))
     events += _revokes(state, placed, target, context, dealt.crowd)
     if free := _free(state, placed, target):
         events.append(_grant(state, free, context))
     return events
+
+
+def _is_in_order(state: Group) -> bool:
+    """Whether every lease with a holder is wanted and held by a member, so that nothing is to be taken from anybody."""
+    sizes = {name: channel.partitions for name, channel in group_channels.wanted(state).items()}
+    in_place = all(partition < sizes.get(channel, 0) for channel, partition, _ in state.held())
+    return in_place and all(holder in state.members for holder in {holder for _, _, holder in state.held()})
 
 
 def _movable(state: Group, reachable: Sequence[str], loads: Loads | None, now_ms: int) -> Movable:

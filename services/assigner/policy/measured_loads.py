@@ -124,6 +124,11 @@ class GroupLoads:
             self._moved.append((now, partitions, ruled))
             self._measures_since = now
 
+    @property
+    def begun(self) -> bool:
+        """Whether anything was measured or moved, so that the next leader would know less."""
+        return bool(self._heard or self._moved or self._times is not None)
+
     def settled(self, now: float) -> bool:
         """Whether the leader has measured for long enough to move more: since its term began and the last move."""
         return now - self._measures_since >= LOAD_SETTLE_SECONDS
@@ -186,10 +191,12 @@ class GroupLoads:
 
     def uneven(self, state: Group, now: float) -> bool:
         """Whether a balance step might find something to move."""
+        if not self.settled(now) or len(state.members) < 2 or state.rules.freeze is not None:
+            return False  # without columns of all groups: most of them are small
         everybody, columns = state.member_columns, state.lease_columns
         here = np.array([not drained(state, state.members[id]) for id in everybody.ids] if state.rules.drains else [])
         counted = np.flatnonzero(here) if len(here) else np.arange(len(everybody.ids))
-        if not self.settled(now) or len(counted) < 2 or state.rules.freeze is not None:
+        if len(counted) < 2:
             return False
         if slow_parts(state):
             return True  # only a step knows what leases of slow members cost the others

@@ -52,6 +52,11 @@ class DeletedStreams:
             asking = self._ask(spec.streams)
             self._asking = self._replica.host.tasks.spawn(asking, f"streams of {self._state().name}")
 
+    @property
+    def active(self) -> bool:
+        """Whether the registry is asked."""
+        return self._asking is not None
+
     def stop(self) -> None:
         """Ends the tasks that were started here."""
         if self._asking is not None:

@@ -47,6 +47,11 @@ class DrainedReads:
         if self._task is None:
             self._task = self._replica.host.tasks.spawn(self._run(), f"drained channels of {self._name}")
 
+    @property
+    def active(self) -> bool:
+        """Whether drained channels are read."""
+        return self._task is not None
+
     def stop(self) -> None:
         """Stops checking."""
         if self._task is not None:

@@ -1,7 +1,7 @@
 """The assigner's metrics about responses to lag, exported while it leads."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Final
 
 from braid.kernel.limits.assigner.placement import SLOW_RATIO
@@ -50,6 +50,17 @@ class GroupGauges:
         self._slow = SampledMetric(registry, GROUP_SLOW_MEMBERS)
         self._changed: Counter[tuple[str, str, str]] = Counter()
         self._slow_by_group: dict[str, int] = {}
+        self._names: set[str] = set()  # of groups with something to show
+
+    @property
+    def names(self) -> Collection[str]:
+        """The groups that `show` is to be given: those that have something to show now, or had it."""
+        return self._names | self._slow_by_group.keys() | {group for group, _, _ in self._changed}
+
+    def follow(self, state: Group) -> None:
+        """Takes a group as it is now."""
+        if state.scaling.desired is not None or state.responses.taken or answers_slowness(state.responses):
+            self._names.add(state.name)
 
     def count(self, group: str, events: Iterable[object]) -> None:
         """Counts the changes of a group's responses; other events count nothing."""
@@ -65,7 +76,8 @@ class GroupGauges:
         self._slow_by_group[group] = sum(each.ratio >= SLOW_RATIO for each in members.values())
 
     def show(self, groups: Mapping[str, Group]) -> None:
-        """Shows all groups as they are; one that was deleted, or has no policy any more, has no row."""
+        """Shows these groups as they are; one that was deleted, or has no policy any more, has no row."""
+        self._names &= groups.keys()
         desired = {(name,): state.scaling.desired for name, state in groups.items()}
         self._desired.replace({labels: each.members for labels, each in desired.items() if each is not None})
         self._responses.replace(
@@ -82,7 +94,7 @@ class GroupGauges:
 
     def clear(self) -> None:
         """Removes the rows of gauges, because another replica may lead; counters stay."""
-        self._slow_by_group = {}
+        self._slow_by_group, self._names = {}, set()
         for each in (self._desired, self._responses, self._slow):
             each.replace({})
 

@@ -47,7 +47,15 @@ class GroupLooks(Generic[M]):
         self._what = what
         self._chosen = chosen
         self._look_at = look_at
+        self._names: set[str] = set()  # of groups that may be chosen
         self._looking: Task | None = None
+
+    def follow(self, state: Group) -> None:
+        """Takes a group as it is now: without a look at all groups, those that are chosen are known."""
+        if self._chosen(state):
+            self._names.add(state.name)
+        else:
+            self._names.discard(state.name)
 
     def look(self) -> None:
         """Starts a round when one is due and the last has ended."""
@@ -55,8 +63,9 @@ class GroupLooks(Generic[M]):
         if self._looking is not None or now - self.began_at < self._seconds:
             return
         self.began_at = now
-        groups = self._replica.aggregates.states(GROUPS)
-        chosen = {name: state for name, state in sorted(groups.items()) if self._chosen(state)}
+        groups = {name: self._replica.aggregates.state(GROUPS, name) for name in sorted(self._names)}
+        chosen = {name: state for name, state in groups.items() if self._chosen(state)}  # others are gone by a restore
+        self._names = set(chosen)
         self.memories = {name: known for name, known in self.memories.items() if name in chosen}
         self._peers.keep({stream for state in chosen.values() if state.spec for stream in state.spec.streams})
         if chosen:

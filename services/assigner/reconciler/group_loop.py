@@ -62,7 +62,11 @@ GROUPS: Kind[Group, Command, Event] = Kind("group", GroupDecider(), GroupCodec()
 
 
 class GroupKeeper:
-    """Decides for one group what its members' connections, the registry and its deadlines ask for."""
+    """Decides for one group what its members' connections, the registry and its deadlines ask for.
+
+    Attributes:
+        attempt: Set once the attempt to decide that is under way, or comes next, has ended; then it is another one.
+    """
 
     def __init__(
         self,
@@ -75,22 +79,25 @@ class GroupKeeper:
         live: Callable[[], tuple[str, ...]],
         reached: Callable[[str], bool],
         end_members: Callable[[BraidError], None],
+        forget: Callable[[], bool],
     ) -> None:
         """`live` tells which members can be told something now, `reached` whether members reach a cluster.
 
-        `end_members` ends the streams of all members, with the reason why.
+        `end_members` ends the streams of all members, with the reason why. `forget` drops this loop where the group has
+        no open streams, and returns whether it did.
         """
         self._replica = replica
         self._kafka = kafka
         self._registry = registry
         self._name = name
         self._live = live
+        self._forget = forget
         self._removals: dict[str, RemoveMember] = {}
         self._removing: dict[str, RemoveMember] = {}
         self._commands: list[Command] = []
         self._causes: dict[str, str] = {}  # each with its trace
         self._signal = asyncio.Event()
-        self._decided = asyncio.Event()
+        self.attempt = asyncio.Event()
         self._starts: dict[str, Task] = {}
         state, execute = self._state, self._execute_now
         self._generations = GenerationKeeper(
@@ -120,8 +127,7 @@ class GroupKeeper:
     async def spare(self, member: str) -> None:
         """Drops the removal of a member that is back, or waits until the decision that contains it is made."""
         while member in self._removing:
-            self._decided.clear()
-            await self._decided.wait()
+            await self.attempt.wait()
         self.keep(member)
 
     def keep(self, member: str) -> None:
@@ -212,7 +218,10 @@ class GroupKeeper:
     # --- the loop
 
     async def run(self) -> None:
-        """Decides whenever there is a signal, until leadership ends."""
+        """Decides whenever there is a signal, until leadership ends, or nothing is left that only this loop knows.
+
+        Of very many groups most have nothing to do for long. The next signal finds another loop.
+        """
         backoff = Backoff(self._replica.host)
         while True:
             await self._signal.wait()
@@ -226,12 +235,21 @@ class GroupKeeper:
                 self._deleted.look()
                 backoff.reset()
                 await self._replica.host.clock.sleep(0)  # pushes that were begun are sent before the next decision
+                if not self._busy and self._forget():
+                    return
             except (NotLeader, CorruptHistory):
                 return
             except BraidError as error:  # whatever it is, the other groups go on
                 self._replica.log.warning("a group's decision is tried again", group=self._name, error=str(error))
                 await backoff.wait()
                 self._signal.set()
+
+    @property
+    def _busy(self) -> bool:
+        """Whether something is to be decided, under way, or known to this loop alone."""
+        waiting = self._signal.is_set() or self._removals or self._commands or self._starts or self._loads.begun
+        parts = (self._generations, self._endings, self._drained, self._deleted, self._shadow)
+        return bool(waiting or any(each.active for each in parts))
 
     def stop(self) -> None:
         """Ends the tasks that were started here."""
@@ -262,7 +280,8 @@ class GroupKeeper:
             raise
         finally:
             self._removing = {}
-            self._decided.set()
+            ended, self.attempt = self.attempt, asyncio.Event()
+            ended.set()
         self._seen = seen
         del self._commands[: len(commands)]
         if outcome or self._removals or self._commands:

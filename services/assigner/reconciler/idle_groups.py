@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 
 from braid.kernel.ports import Task
 from braid.kernel.timing.days import DAY_MS
+from braid.kernel.timing.slices import Slices
 from braid.runtime.replica import Replica
 from braid.runtime.telemetry import AssignerMetrics
 from services.assigner.domain import idle_wait
@@ -31,7 +32,15 @@ class IdleWatch:
         self._metrics = metrics
         self._whole_ms = whole_ms
         self._keeper = keeper
+        self._names: set[str] = set()  # of groups that are idle, or were told to be
         self._looking: Task | None = None
+
+    def follow(self, state: Group) -> None:
+        """Takes a group as it is now."""
+        if idle_wait.waiting(state) or state.idle_alerted or state.idle_expired:
+            self._names.add(state.name)
+        else:
+            self._names.discard(state.name)
 
     def look(self) -> None:
         """Starts a check, unless one is under way."""
@@ -45,16 +54,18 @@ class IdleWatch:
 
     async def _look(self) -> None:
         try:
-            groups = self._replica.aggregates.states(GROUPS)
+            groups = {name: self._replica.aggregates.state(GROUPS, name) for name in sorted(self._names)}
             await self._replica.waits.keep(idle_wait.waits(groups))
             if not self._replica.waits.stopped:
-                self._judge(groups)
+                await self._judge(groups)
             self._metrics.idle_alerted.set(sum(x.idle_alerted or x.idle_expired for x in groups.values()))
         finally:
             self._looking = None
 
-    def _judge(self, groups: Mapping[str, Group]) -> None:
+    async def _judge(self, groups: Mapping[str, Group]) -> None:
+        slices = Slices(self._replica.host.clock)
         for name, state in groups.items():
+            await slices.turn()
             if not idle_wait.waiting(state):
                 continue
             wait = measured(self._replica, state, self._whole_ms)

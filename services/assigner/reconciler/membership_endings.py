@@ -54,6 +54,11 @@ class MembershipEnder:
                 task = self._replica.host.tasks.spawn(self._end(cluster), f"{self._name} leaves {cluster}")
                 self._tasks[cluster] = task
 
+    @property
+    def active(self) -> bool:
+        """Whether a membership is being ended."""
+        return bool(self._tasks)
+
     def stop(self) -> None:
         """Ends the tasks that were started here."""
         for task in self._tasks.values():

@@ -132,6 +132,11 @@ class GenerationKeeper:
             )
         return lent not in (None, generation)
 
+    @property
+    def active(self) -> bool:
+        """Whether a membership is made or kept, or a refusal is remembered."""
+        return bool(self._bumps or self._renewing or self._refused)
+
     def stop(self) -> None:
         """Ends the tasks that were started here."""
         for task in [*self._bumps.values(), *([self._renewing] if self._renewing else [])]:

@@ -45,6 +45,10 @@ class ResponseWatch:
             replica, peers, RESPONSE_LOOK_SECONDS, "responses to lag", _answers, self._look_at
         )
 
+    def follow(self, state: Group) -> None:
+        """Takes a group as it is now."""
+        self._looks.follow(state)
+
     def look(self) -> None:
         """Starts a round of looks when one is due and the last has ended."""
         self._looks.look()

@@ -34,6 +34,10 @@ class ScalingWatch:
             replica, peers, SCALING_LOOK_SECONDS, "members that groups need", _is_scaled, self._look_at
         )
 
+    def follow(self, state: Group) -> None:
+        """Takes a group as it is now."""
+        self._looks.follow(state)
+
     def look(self) -> None:
         """Starts a round of looks when one is due and the last has ended."""
         self._looks.look()

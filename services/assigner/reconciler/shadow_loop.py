@@ -42,6 +42,11 @@ class ShadowKeeper:
             self._looked_at = now
             self._task = self._replica.host.tasks.spawn(self._compare(), f"shadow of {self._name}")
 
+    @property
+    def active(self) -> bool:
+        """Whether there is a shadow policy, or a result of one."""
+        return self._task is not None or self.trial is not None or self._state().rules.shadow is not None
+
     def stop(self) -> None:
         """Ends the task that was started here."""
         if self._task is not None:

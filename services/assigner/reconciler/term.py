@@ -4,14 +4,13 @@ Knowledge of connections lives here and ends with the term; `group_loop`'s keepe
 messages are read or written here: the members' streams are in `servicer/member_session.py`.
 """
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from braid.kernel.errors import BraidError, LeaseLost, NotLeader, Unavailable
 from braid.kernel.ids import ChannelId
 from braid.kernel.limits.assigner.leases import (
     DEADLINE_BEAT_SECONDS,
     IDLE_CHECK_SECONDS,
-    JOIN_TURN_SECONDS,
     LEADER_GRACE_SECONDS,
 )
 from braid.kernel.limits.assigner.placement import BALANCE_LOOK_SECONDS
@@ -28,14 +27,19 @@ from services.assigner.model.channels import ChannelView
 from services.assigner.model.events import GoneReason, MemberGone, MemberJoined
 from services.assigner.model.group import Fencing, Group, GroupSpec, Ownership
 from services.assigner.model.registry_view import ClusterPlace
+from services.assigner.model.stream_readers import StreamReaders
 from services.assigner.peers import LagPeers, RegistryFollower
+from services.assigner.policy.member_work import Usage
 from services.assigner.reconciler.gauges import GroupGauges
 from services.assigner.reconciler.group_loop import GROUPS, GroupKeeper
+from services.assigner.reconciler.group_queue import GroupQueue
 from services.assigner.reconciler.idle_groups import IdleWatch
 from services.assigner.reconciler.member_pushes import MemberPushes
 from services.assigner.reconciler.memberships import Memberships
+from services.assigner.reconciler.placement_looks import PlacementLooks
 from services.assigner.reconciler.response_watch import ResponseWatch
 from services.assigner.reconciler.scaling_watch import ScalingWatch
+from services.assigner.reconciler.takeover import Takeover
 
 
 class Term:
@@ -62,13 +66,22 @@ class Term:
         now = self._clock.elapsed()
         self._elected_at = now
         self._idle_checked_at = now
-        self._looked_at = now
+        self._shown_at = now
         self._streams = MemberStreams()
         self._responses = ResponseWatch(replica, lag, gauges, self.keeper, self._streams.of)
+        self._placements = PlacementLooks(replica, self.keeper, lambda: self._streams.groups)
         self._pushes = MemberPushes(replica, self._streams)
         self._deadlines = MemberDeadlines(now)
         self._newcomers = Newcomers()
+        self._readers = StreamReaders()
+        self._concerned = GroupQueue(replica.host.tasks, self.keeper)  # by a change of the registry's channels
+        self._everybody = GroupQueue(replica.host.tasks, self.keeper)
+        self._takeover = Takeover(replica, self._deadlines, self._everybody, self._take_over)
         self._keepers: dict[str, GroupKeeper] = {}
+        self._loops: dict[str, Task] = {}
+        looks = (self._idle, self._scaling, self._responses, self._placements)
+        self._followers = (*(each.follow for each in looks), gauges.follow)
+        self._stops = tuple(each.stop for each in (self._takeover, self._concerned, self._everybody, *looks))
         self._tasks: list[Task] = []
         self._over = False
         self.push_spans = PushSpans()
@@ -80,21 +93,34 @@ class Term:
         return not self._over and self._replica.leading()
 
     def keeper(self, group: str) -> GroupKeeper:
-        """Returns the loop of a group; it starts when first asked for."""
-        if group not in self._keepers:
-            keeper = GroupKeeper(
-                self._replica,
-                self._kafka,
-                self._registry,
-                self._memberships,
-                group,
-                live=lambda: self._placeable(group),
-                reached=lambda cluster: self._reached(group, cluster),
-                end_members=lambda error: self._end_members(group, error),
-            )
-            self._keepers[group] = keeper
-            self._tasks.append(self._replica.host.tasks.spawn(keeper.run(), f"group {group}"))
-        return self._keepers[group]
+        """Returns the loop of a group, for use before anything is awaited; it starts when it is asked for."""
+        known = self._keepers.get(group)
+        if known is not None:
+            return known
+        parts = (self._replica, self._kafka, self._registry, self._memberships)
+        keeper = GroupKeeper(
+            *parts,
+            group,
+            live=lambda: self._placeable(group),
+            reached=lambda cluster: self._reached(group, cluster),
+            end_members=lambda error: self._end_members(group, error),
+            forget=lambda: self._forget(group),
+        )
+        self._keepers[group] = keeper
+        self._loops[group] = self._replica.host.tasks.spawn(keeper.run(), f"group {group}")
+        return keeper
+
+    def usage(self, key: MemberKey) -> Usage | None:
+        """Returns what a member uses; None where it does not tell."""
+        keeper = self._keepers.get(key.group)
+        return None if keeper is None else keeper.usage(key.member)
+
+    def _forget(self, group: str) -> bool:
+        """Drops a group's loop, unless members are connected or joining: it says itself that it has nothing to do."""
+        if self._streams.of(group) or self._newcomers.any(group):
+            return False
+        del self._keepers[group], self._loops[group]
+        return True
 
     def _placeable(self, group: str) -> tuple[str, ...]:
         """Returns members that may be granted a lease now.
@@ -224,7 +250,7 @@ class Term:
         """Leads until cancelled."""
         aggregates = self._replica.aggregates
         endings = [aggregates.subscribe(self._changed), self._registry.subscribe(self._registry_spoke)]
-        self._take_over()
+        self._takeover.begin()
         try:
             while True:
                 await self._clock.sleep(DEADLINE_BEAT_SECONDS)
@@ -236,19 +262,18 @@ class Term:
                 end()
             self._close()
 
-    def _take_over(self) -> None:
-        """Takes over from the histories: awaits their members, and gives revokes at least the rest of their time.
+    def _take_over(self, state: Group) -> None:
+        """Takes a group over, as it is now."""
+        self._follow(state)
+        if self._may_be_held(state):
+            self._tasks.append(self._replica.host.tasks.spawn(self._poke_later(state.name), f"grace of {state.name}"))
 
-        With thousands of members it takes longer until each had its turn to come back, which is not their fault.
-        """
-        groups = self._replica.aggregates.states(GROUPS)
-        everybody = sum(len(state.members) for state in groups.values())
-        least = max(LEADER_GRACE_SECONDS, everybody * JOIN_TURN_SECONDS)
-        for name, state in groups.items():
-            self._deadlines.take_over(state, self._elected_at, self._clock.now_ms(), least)
-            self.keeper(name).poke(f"{self._replica.instance} leads")
-            if self._may_be_held(state):
-                self._tasks.append(self._replica.host.tasks.spawn(self._poke_later(name), f"grace of {name}"))
+    def _follow(self, state: Group) -> None:
+        """Lets each kind of look know whether the group is one to look at."""
+        view = self._registry.view
+        self._readers.follow(state, 0 if view is None else view.revision)
+        for follow in self._followers:
+            follow(state)
 
     async def _poke_later(self, group: str) -> None:
         """Runs the group's loop again once unknown leases have expired."""
@@ -259,11 +284,10 @@ class Term:
     def _close(self) -> None:
         for keeper in self._keepers.values():
             keeper.stop()
-        self._idle.stop()
-        self._scaling.stop()
-        self._responses.stop()
+        for stop in self._stops:
+            stop()
         self._gauges.clear()
-        for task in self._tasks:
+        for task in (*self._loops.values(), *self._tasks):
             task.cancel()
         self._pushes.stop()
         self._replica.host.tasks.spawn(self._memberships.close(), "memberships end")
@@ -287,16 +311,16 @@ class Term:
             self._place_newcomers(group)
         for revoke in self._deadlines.missed_revokes(now):
             self._overdue(revoke)
-        if now - self._idle_checked_at >= IDLE_CHECK_SECONDS:
+        if self._takeover.over and now - self._idle_checked_at >= IDLE_CHECK_SECONDS:  # a wait not named would end
             self._idle_checked_at = now
             self._idle.look()
         self._scaling.look()
         self._responses.look()
-        if now - self._looked_at >= BALANCE_LOOK_SECONDS:
-            self._looked_at = now
-            self._gauges.show(self._replica.aggregates.states(GROUPS))
-            for keeper in self._keepers.values():
-                keeper.look()
+        self._placements.look()
+        if now - self._shown_at >= BALANCE_LOOK_SECONDS:
+            self._shown_at = now
+            state = self._replica.aggregates.state
+            self._gauges.show({name: state(GROUPS, name) for name in self._gauges.names})
 
     def _expire(self, key: MemberKey) -> None:
         """Removes a member: nothing it sends is answered from now on, so its own deadline passes too."""
@@ -332,6 +356,7 @@ class Term:
                 self._end_stream(MemberKey(state.name, record.event.member), "the member is gone from its group")
             touched |= self._pushes.tell(change.history.id, record.event, record.context.trace)
         self._pushes.flush(touched.values())
+        self._follow(state)
         self._gauges.count(state.name, (record.event for record in change.events))
         last = change.events[-1]
         cause = f"{type(last.event).__name__} {last.sequence}"
@@ -352,12 +377,16 @@ class Term:
         for stream in streams:
             stream.end(Unavailable("the histories were read again", remedy="join again"))
         self._elected_at = self._clock.elapsed()
-        self._take_over()
+        self._deadlines.begin_anew()
+        self._takeover.begin()
 
-    def _registry_spoke(self) -> None:
-        self._pushes.flush(self._streams)  # what waited for a cluster's address
-        for name in self._replica.aggregates.states(GROUPS):
-            self.keeper(name).poke("the registry's channels changed", self._registry.trace)
+    def _registry_spoke(self, streams: Collection[str] | None) -> None:
+        cause, view = "the registry's channels changed", self._registry.view
+        if streams is None or view is None:
+            self._pushes.flush(self._streams)  # what waited for a cluster's address
+            self._everybody.add(self._replica.aggregates.states(GROUPS), cause, self._registry.trace)
+        else:
+            self._concerned.add(self._readers.concerned(streams, view.revision), cause, self._registry.trace)
 
     def _end_members(self, group: str, error: BraidError) -> None:
         for stream in list(self._streams.of(group)):

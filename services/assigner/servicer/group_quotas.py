@@ -85,11 +85,12 @@ class GroupQuotas:
             if isinstance(change.state, Group):
                 self._count(change.history.id, change.state)
             return
-        aggregates = self._replica.aggregates
-        for group in tuple(self._counted):
-            self._forget(group)
-        for history in aggregates.histories(GROUPS.name):
-            self._count(history.id, aggregates.state(GROUPS, history.id))
+        states = self._replica.aggregates.states(GROUPS)
+        registered = {name: state for name, state in states.items() if state.spec is not None}
+        self._counted = {name: _Counted(state.tenant, len(state.members)) for name, state in registered.items()}
+        self._groups, self._members = Counter(each.tenant for each in self._counted.values()), Counter()
+        for counted in self._counted.values():
+            self._members[counted.tenant] += counted.members
 
     def _count(self, name: str, state: Group) -> None:
         self._forget(name)

@@ -6,6 +6,7 @@ from braid.api.assigner.v1 import assigner_service_pb2 as api
 from braid.kernel.errors import Invalid, NotFound
 from braid.kernel.ids import check_name
 from braid.kernel.ports import Caller
+from braid.kernel.timing.slices import Slices
 from braid.runtime.histories.past_states import check_moment, states_page, whole_states_at
 from braid.runtime.replica import Replica
 from services.assigner.model.group import Group
@@ -37,7 +38,8 @@ class PastReads:
         if group.spec is None:
             remedy = f"ask when it did: braid events --for group/{request.group}"
             raise NotFound(f"there was no group {request.group} at that moment", field="group", remedy=remedy)
-        leases, token = leases_page(group, request.page_size, request.page_token)
+        slices = Slices(self.replica.host.clock)
+        leases, token = await leases_page(group, request.page_size, request.page_token, slices)
         members = [] if request.page_token else member_messages(group)
         return api.DescribePastResponse(
             groups=[group_message(group)], members=members, leases=leases, next_page_token=token

@@ -1,7 +1,7 @@
 """Answers about groups, members and leases from the folded histories, on any replica. Changes nothing."""
 
 from collections.abc import Callable, Iterable, Sequence
-from itertools import islice
+from itertools import chain, islice
 from typing import TypeVar, cast
 
 from braid.api.assigner.v1 import assigner_service_pb2 as api
@@ -10,9 +10,9 @@ from braid.kernel.capabilities import SPARK
 from braid.kernel.errors import Invalid, NotFound
 from braid.kernel.ids import LeaseId
 from braid.kernel.limits.names import PAGE_SIZE_MAX
-from braid.kernel.limits.runtime import PAGE_SIZE_DEFAULT
 from braid.kernel.offset_ranges import ranges_text
 from braid.kernel.ports import Caller
+from braid.kernel.timing.slices import Slices
 from braid.runtime.histories.event_metadata import metadata_message
 from braid.runtime.replica import Replica
 from services.assigner.codec.responses import responses_message
@@ -46,6 +46,7 @@ from services.assigner.policy.constraints import ruled, said_capacity
 from services.assigner.policy.member_work import Usage
 from services.assigner.reconciler.group_loop import GROUPS
 from services.assigner.reconciler.idle_groups import measured
+from services.assigner.servicer.group_pages import page_size, page_through
 
 T = TypeVar("T")
 _NEVER = Lease(LeaseState.FREE, "", 0, 0)
@@ -78,32 +79,38 @@ class Reads:
     async def list_groups(self, request: api.ListGroupsRequest, caller: Caller) -> api.ListGroupsResponse:
         """Lists groups by name.
 
-        Filtered by lane the answer feeds drains, so only the leader gives it. Raises `NotLeader`.
+        Filtered by lane the answer feeds drains, so only the leader gives it. Raises `NotLeader`, `Invalid`.
         """
         if request.stream or request.lane:
             self._replica.require_leader()
-        after = self._replica.aggregates.states_after(GROUPS, request.page_token)
+        after: Iterable[Group] = self._replica.aggregates.states_after(GROUPS, request.page_token)
+        if len(request.names) > PAGE_SIZE_MAX:
+            remedy = f"name at most {PAGE_SIZE_MAX}"
+            raise Invalid(f"{len(request.names)} names are too many", field="names", remedy=remedy)
+        if request.names:
+            names = sorted(name for name in set(request.names) if name > request.page_token)
+            after = (self._replica.aggregates.state(GROUPS, name) for name in names)
         wanted = (each for each in after if each.spec is not None and consumes(each, request.stream, request.lane))
-        size = _page_size(request.page_size)
-        groups = list(islice(wanted, size + 1))
-        return api.ListGroupsResponse(
-            groups=map(self._described, groups[:size]),
-            next_page_token=groups[size - 1].name if len(groups) > size else "",
-            revision=self._replica.aggregates.revision,
-        )
+        size, slices = page_size(request.page_size), Slices(self._replica.host.clock)
+        groups, revision = list(islice(wanted, size + 1)), self._replica.aggregates.revision
+        messages: list[group_pb2.Group] = []
+        for each in groups[:size]:
+            messages.append(self._described(each))
+            await slices.turn()
+        token = groups[size - 1].name if len(groups) > size else ""
+        return api.ListGroupsResponse(groups=messages, next_page_token=token, revision=revision)
 
     async def list_members(self, request: api.ListMembersRequest, caller: Caller) -> api.ListMembersResponse:
         """Lists members of a group or of all, or Spark queries alone. Raises `NotFound` for an unknown group."""
-        found = [
-            (group, member)
-            for group in self._groups(request.group)
-            for member in group.members.values()
-            if not request.spark or SPARK in member.capabilities
-        ]
-        members, token = _page(
-            found, lambda pair: f"{pair[0].name}/{pair[1].id}", request.page_size, request.page_token
-        )
-        counts = {group.name: _held(group) for group, _ in members}
+
+        def items(group: Group) -> Iterable[tuple[str, tuple[Group, Member]]]:
+            for member in group.members.values():
+                if not request.spark or SPARK in member.capabilities:
+                    yield f"{group.name}/{member.id}", (group, member)
+
+        members, token = await self._page(request, items)
+        groups = {group.name: group for group, _ in members}
+        counts = {name: _held(group) for name, group in groups.items()}
         return api.ListMembersResponse(
             members=[self._member(group, member, counts[group.name].get(member.id, 0)) for group, member in members],
             next_page_token=token,
@@ -111,14 +118,16 @@ class Reads:
 
     async def list_leases(self, request: api.ListLeasesRequest, caller: Caller) -> api.ListLeasesResponse:
         """Lists leases, free ones included. Raises `NotFound` for an unknown group."""
-        found = [
-            (group, name, lease)
-            for group in self._groups(request.group)
-            for name, lease in _leases(group)
-            if not request.stream or name.startswith(f"{request.stream}/")
-            if not request.member or lease.holder == request.member
-        ]
-        leases, token = _page(found, _lease_key, request.page_size, request.page_token)
+
+        def items(group: Group) -> Iterable[tuple[str, tuple[Group, str, Lease]]]:
+            for key, item in _lease_items(group):
+                _, name, lease = item
+                if request.stream and not name.startswith(f"{request.stream}/"):
+                    continue
+                if not request.member or lease.holder == request.member:
+                    yield key, item
+
+        leases, token = await self._page(request, items)
         return api.ListLeasesResponse(leases=[lease_message(*each) for each in leases], next_page_token=token)
 
     async def explain_lease(self, request: api.ExplainLeaseRequest, caller: Caller) -> api.ExplainLeaseResponse:
@@ -148,6 +157,20 @@ class Reads:
         now = lease_message(group, str(lease), group.leases.get(str(lease), _NEVER))
         return api.ExplainLeaseResponse(lease=now, reasons=reasons, kept_from_sequence=past.kept_from)
 
+    async def _page(
+        self,
+        request: api.ListMembersRequest | api.ListLeasesRequest,
+        items: Callable[[Group], Iterable[tuple[str, T]]],
+    ) -> tuple[list[T], str]:
+        """Returns a page of a group's items, or of those of all groups. Raises `NotFound`, `Invalid`."""
+        size, slices = page_size(request.page_size), Slices(self._replica.host.clock)
+        if request.group:
+            return await page_through([self._group(request.group)], items, size, request.page_token, slices)
+        aggregates, begun = self._replica.aggregates, request.page_token.partition("/")[0]
+        groups = chain([aggregates.state(GROUPS, begun)] if begun else [], aggregates.states_after(GROUPS, begun))
+        registered = (each for each in groups if each.spec is not None)
+        return await page_through(registered, items, size, request.page_token, slices)
+
     def _described(self, state: Group) -> group_pb2.Group:
         """Returns a group, with how long it will be waited for as this replica knows."""
         known = self._messages.get(state.name)
@@ -166,15 +189,11 @@ class Reads:
         registered_spec(state)
         return state
 
-    def _groups(self, name: str) -> Sequence[Group]:
-        if name:
-            return [self._group(name)]
-        return [state for state in self._replica.aggregates.states(GROUPS).values() if state.spec is not None]
-
     def _group_of(self, name: str, lease: LeaseId) -> Group:
         if name:
             return self._group(name)
-        found = [group for group in self._groups("") if str(lease.channel) in group.channels]
+        known = self._replica.aggregates.states(GROUPS).values()
+        found = [group for group in known if group.spec is not None and str(lease.channel) in group.channels]
         if len(found) > 1:
             names = ", ".join(group.name for group in found)
             raise Invalid(f"groups {names} have this lease", field="group", remedy="name one of them")
@@ -197,10 +216,9 @@ def member_messages(group: Group) -> Sequence[group_pb2.Member]:
     ]
 
 
-def leases_page(group: Group, size: int, token: str) -> tuple[list[group_pb2.Lease], str]:
+async def leases_page(group: Group, size: int, token: str, slices: Slices) -> tuple[list[group_pb2.Lease], str]:
     """Returns a page of one group's leases, free ones included, and the next page's token."""
-    found = [(group, name, lease) for name, lease in _leases(group)]
-    page, token = _page(found, _lease_key, size, token)
+    page, token = await page_through([group], _lease_items, page_size(size), token, slices)
     return [lease_message(*each) for each in page], token
 
 
@@ -320,10 +338,10 @@ def _counted(group: Group) -> tuple[int, int]:
     """Counts what `_leases` returns, and those without a holder, without making a name for each."""
     sizes = {name: channel.partitions for name, channel in _wanted(group)}
     leases = free = sum(sizes.values())
-    for name, lease in group.leases.items():
-        if lease.holder and partition_of(name) < sizes.get(channel_of(name), 0):
+    for channel, partition, _ in group.held():
+        if partition < sizes.get(channel, 0):
             free -= 1
-        elif lease.holder:
+        else:
             leases += 1
     return leases, free
 
@@ -366,22 +384,9 @@ def consumes(group: Group, stream: str, lane: str) -> bool:
     return any(lane == name for name, _ in group.spec.lanes) or (not group.spec.lanes and lane != DEAD_LETTER_LANE)
 
 
-def _lease_key(item: tuple[Group, str, Lease]) -> str:
-    """Returns a sort key with partitions and generations as numbers."""
-    group, name, _ = item
-    channel, partition = LeaseId.parse(name)
-    return f"{group.name}/{channel.stream}/{channel.lane}/{channel.generation:020d}/{partition:06d}"
-
-
-def _page(items: Iterable[T], key: Callable[[T], str], size: int, token: str) -> tuple[list[T], str]:
-    """Returns the items after the token, and the next page's token; '' at the end."""
-    size = _page_size(size)
-    left = sorted((item for item in items if key(item) > token), key=key)
-    return left[:size], key(left[size - 1]) if len(left) > size else ""
-
-
-def _page_size(asked: int) -> int:
-    """Returns how many items a page has. Raises `Invalid`."""
-    if asked < 0:
-        raise Invalid(f"a page of {asked} items", field="page_size", remedy="use 0 for the default")
-    return min(asked or PAGE_SIZE_DEFAULT, PAGE_SIZE_MAX)
+def _lease_items(group: Group) -> Iterable[tuple[str, tuple[Group, str, Lease]]]:
+    """Yields leases by keys in which partitions and generations are ordered as numbers."""
+    for name, lease in _leases(group):
+        channel, partition = LeaseId.parse(name)
+        key = f"{group.name}/{channel.stream}/{channel.lane}/{channel.generation:020d}/{partition:06d}"
+        yield key, (group, name, lease)

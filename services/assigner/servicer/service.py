@@ -158,7 +158,7 @@ class Assigner:
         return self._term is not None and self._term.connected(key)
 
     def _usage(self, key: MemberKey) -> Usage | None:
-        return None if self._term is None else self._term.keeper(key.group).usage(key.member)
+        return None if self._term is None else self._term.usage(key)
 
 
 class _Writes:

@@ -1,7 +1,7 @@
 """Pages of rows of lag over several clusters, sorted, without making the rows of other pages. Pure."""
 
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,8 +30,9 @@ def _pairs(part: LagColumns, wanted: Filter) -> _Ints:
     there = np.diff(part.starts) > 0
     keys = part.keys
     if wanted.group:
-        first, end = part.place((wanted.group,)), part.place((wanted.group + "\0",))
-        there[:first] = there[end:] = False
+        there &= _of_groups(part, [wanted.group])
+    if wanted.groups:
+        there &= _of_groups(part, wanted.groups)
     found: list[int] = np.flatnonzero(there).tolist()
     if wanted.stream or wanted.lane or wanted.cluster:
         found = [pair for pair in found if _is_wanted(keys[pair], wanted)]
@@ -39,6 +40,14 @@ def _pairs(part: LagColumns, wanted: Filter) -> _Ints:
     if wanted.exclude_foreign and len(pairs):
         pairs = pairs[_own_rows(part, pairs, wanted) > 0]
     return pairs
+
+
+def _of_groups(part: LagColumns, groups: Iterable[str]) -> NDArray[np.bool_]:
+    """Returns which pairs are of these groups."""
+    named = np.zeros(len(part.keys), np.bool_)
+    for group in groups:
+        named[part.place((group,)) : part.place((group + "\0",))] = True
+    return named
 
 
 def _is_wanted(key: PairKey, wanted: Filter) -> bool:

@@ -77,12 +77,14 @@ class Filter:
     lane: str = ""
     cluster: str = ""
     exclude_foreign: bool = False
+    groups: frozenset[str] = frozenset()
 
     def matches(self, row: LagRow) -> bool:
         """Whether a row of one partition is wanted."""
         key = row.key
         return (
             (not self.group or key.group == self.group)
+            and (not self.groups or key.group in self.groups)
             and (not self.stream or key.stream == self.stream)
             and (not self.lane or key.lane == self.lane)
             and (not self.cluster or key.cluster == self.cluster)

@@ -60,8 +60,21 @@ def test_a_ratio_is_the_older_cost_over_the_newer() -> None:
 
 def test_a_process_that_dies_is_told(tmp_path: Path) -> None:
     root = checkout(tmp_path, '"braid send"')
+    (root / "bench" / "broken.py").write_text("import bench.nowhere\n")
     with pytest.raises(SystemExit, match="ended with 1"):
-        Side(root, Path(sys.executable), "missing", [7])
+        Side(root, Path(sys.executable), "broken", [7])
+
+
+def test_a_benchmark_that_one_of_them_lacks_is_left_out(tmp_path: Path) -> None:
+    roots = {
+        "abc": checkout(tmp_path / "then", '"braid send"', "other"),
+        "now": checkout(tmp_path / "now", '"braid send"'),
+    }
+    with ExitStack() as stack:
+        sides = {
+            side: stack.enter_context(Side(root, Path(sys.executable), "fake", [7])) for side, root in roots.items()
+        }
+        assert play(sides, 3) == {}
 
 
 def test_a_commit_that_does_not_exist_is_refused() -> None:

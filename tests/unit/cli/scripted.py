@@ -152,6 +152,7 @@ class ScriptedLagmon:
             for each in self.rows
             if wanted.group in ("", each.group) and wanted.stream in ("", each.stream)
             if wanted.lane in ("", each.lane)
+            if not wanted.groups or each.group in wanted.groups
         ]
 
 

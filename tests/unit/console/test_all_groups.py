@@ -3,13 +3,18 @@
 import asyncio
 import json
 
+import pytest
+
 from braid.api.assigner.v1 import assigner_service_pb2 as api
 from braid.api.assigner.v1 import group_pb2
 from braid.api.lagmon.v1 import lag_pb2
-from console.server.limits import UNSEEN_SECONDS
+from console.server.limits import FEED_LINGER_SECONDS, LATE_LIST_SECONDS, UNSEEN_SECONDS
+from console.server.reads import all_groups
 from console.server.views import VIEWS
 from tests.support.console_mesh import ConsoleMesh
 from tests.unit.cli.mesh import Shell, virtual
+
+GOOD_SECONDS = FEED_LINGER_SECONDS + 10.0
 
 
 async def started(*groups: str) -> Shell:
@@ -89,6 +94,66 @@ async def test_a_service_that_is_away_leaves_what_the_other_says() -> None:
     parts = (await browser.get("/api/views/groups?first=0&sort=group")).json["parts"]
     assert (parts["groups"]["stale"], parts["lag"]["stale"]) == (True, False)
     assert {row["group"] for row in parts["lag"]["rows"]} == {"a", "bbb"}
+
+
+@pytest.fixture
+def slow(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every list counts as slow, and is good for longer than pages without viewers are read."""
+    monkeypatch.setattr(all_groups, "SLOW_LIST_SECONDS", 0.0)
+    monkeypatch.setattr(all_groups, "SHARED_SECONDS", GOOD_SECONDS)
+
+
+@pytest.mark.usefixtures("slow")
+@virtual
+async def test_rows_in_sight_are_newer_than_a_slow_list() -> None:
+    shell = await started("a", "bbb", "cc")
+    mesh = ConsoleMesh(shell)
+    browser = await mesh.signed_in()
+    async with browser.stream("/api/live/groups?q=bbb") as stream:
+        await stream.next("snapshot")
+        before = len(shell.lagmon.asked)
+        shell.lagmon.rows[1] = lag_of("bbb", 9.0)
+        begun = shell.me.host.clock.elapsed()
+        freeze = api.FreezeGroupRequest(group="bbb", frozen=True, reason="test")
+        await mesh.reader().change("assigner", "FreezeGroup", freeze, group_pb2.Group)
+        lag, frozen = 0.0, False
+        while lag != 9.0 or not frozen:
+            change = (await stream.next("delta")).data["parts"]
+            lag = next((row["lag_seconds"] for row in change.get("lag", {}).get("set", ())), lag)
+            frozen |= any("freeze" in row["rules"] for row in change.get("groups", {}).get("set", ()))
+        assert shell.me.host.clock.elapsed() - begun <= 1.0
+    asked = [each.filter.groups for each in shell.lagmon.asked[before:]]
+    assert asked and all(each == ["bbb"] for each in asked), "the list of all is good for longer"
+
+
+@pytest.mark.usefixtures("slow")
+@virtual
+async def test_a_page_does_not_wait_for_a_slow_list_twice() -> None:
+    shell = await started("a", "bbb")
+    browser = await ConsoleMesh(shell).signed_in()
+    assert (await browser.get("/api/views/groups")).json["parts"]["window"]["value"]["order"] == ["bbb", "a"]
+    shell.lagmon.rows = [lag_of("a", 9.0), lag_of("bbb", 3.0)]
+    await shell.me.host.clock.sleep(GOOD_SECONDS + LATE_LIST_SECONDS / 2)
+    shown = [(await browser.get("/api/views/groups?first=0")).json["parts"]["window"]["value"]["order"]]
+    await shell.me.host.clock.sleep(0.5)
+    shown.append((await browser.get("/api/views/groups?sort=-lag")).json["parts"]["window"]["value"]["order"])
+    assert shown == [["bbb", "a"], ["a", "bbb"]], "first the old order, while it was read anew"
+    shell.lagmon.rows = [lag_of("a", 1.0), lag_of("bbb", 3.0)]
+    await shell.me.host.clock.sleep(GOOD_SECONDS + 1.0 + LATE_LIST_SECONDS)
+    late = (await browser.get("/api/views/groups?sort=-lag&first=0")).json["parts"]["window"]["value"]["order"]
+    assert late == ["bbb", "a"], "a page that was closed for long begins with a new list"
+
+
+@pytest.mark.usefixtures("slow")
+@virtual
+async def test_a_group_cut_by_the_page_is_shown_as_in_the_list() -> None:
+    shell = await started("a", "bbb")
+    shell.lagmon.rows = [lag_of("a", 1.0), lag_of("bbb", 2.0), lag_of("bbb", 3.0, stream="other")]
+    browser = await ConsoleMesh(shell).signed_in()
+    await browser.get("/api/views/groups")
+    shell.lagmon.page_rows = 2
+    rows = (await browser.get("/api/views/groups?sort=group")).json["parts"]["lag"]["rows"]
+    assert sorted(row["lag_seconds"] for row in rows) == [1.0, 2.0, 3.0]
 
 
 @virtual

@@ -11,7 +11,7 @@ from typing import Final
 import pytest
 
 from braid.runtime import garbage
-from braid.runtime.garbage import ShortCollections, freeze_loaded, short_collections
+from braid.runtime.garbage import freeze_loaded, loading, short_collections
 
 MANY: Final = 2_000
 SERVICES: Final = ("assigner", "dlq", "lagmon", "registry")
@@ -26,6 +26,7 @@ def nothing_frozen(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     gc.collect()
     gc.freeze()
     monkeypatch.setattr(garbage, "GC_OBJECTS_MAX", MANY)
+    monkeypatch.setattr(garbage, "GC_FROZEN_SHARE", 10**9)
     yield
     gc.unfreeze()
     if frozen:
@@ -56,7 +57,7 @@ def test_what_outlives_a_full_collection_is_looked_at_once() -> None:
     with short_collections() as watching:
         loaded = many()
         gc.collect()
-        assert watching.frozen >= len(loaded)
+        assert watching.freezes == 1
         assert len(gc.get_objects()) < len(loaded)
 
 
@@ -70,13 +71,15 @@ def test_few_objects_are_not_frozen() -> None:
 
 def test_in_a_large_process_more_are_many(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(garbage, "GC_FROZEN_SHARE", 2)
-    watching = ShortCollections(frozen=10 * MANY)
-    gc.callbacks.append(watching)
-    kept = [many(), many()]
-    gc.collect()
-    gc.callbacks.remove(watching)
-    assert watching.freezes == 0
-    assert len(kept) == 2
+    kept = [many() for _ in range(10)]
+    gc.freeze()
+    with short_collections() as watching:
+        kept.append(many())
+        gc.collect()
+        assert watching.freezes == 0
+        kept += [many() for _ in range(60)]
+        gc.collect()
+        assert watching.freezes == 1
 
 
 def test_young_collections_freeze_nothing() -> None:
@@ -87,9 +90,12 @@ def test_young_collections_freeze_nothing() -> None:
         assert len(kept) == MANY
 
 
-def test_frozen_garbage_is_found_after_some_freezes(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("looked_at", "found"), [(10**7, True), (0, False)])
+def test_frozen_garbage_is_found_after_some_freezes(
+    looked_at: int, found: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(garbage, "GC_FREEZES_MAX", 3)
-    monkeypatch.setattr(garbage, "GC_FROZEN_SHARE", MANY)
+    monkeypatch.setattr(garbage, "GC_LOOKED_AT_MAX", looked_at)
     with short_collections() as watching:
         cycle = Cycle()
         died = weakref.ref(cycle)
@@ -102,11 +108,24 @@ def test_frozen_garbage_is_found_after_some_freezes(monkeypatch: pytest.MonkeyPa
             assert watching.freezes == freezes
         assert died() is not None, "it is frozen"
         kept.append(many())
-        gc.collect()  # ends with a thaw
+        gc.collect()  # ends with a thaw, unless that is too much
         gc.collect()
-        assert died() is None
-        assert (watching.freezes, len(gc.get_objects()) < MANY) == (1, True), "all others are frozen again"
-        assert watching.frozen >= len(kept) * MANY
+        assert (died() is None, watching.freezes) == (found, 1 if found else 3)
+        assert (len(gc.get_objects()) < MANY) is found, "all are frozen again"
+        assert len(kept) == 4
+
+
+def test_no_garbage_is_collected_while_histories_are_loaded() -> None:
+    frozen, collections = gc.get_freeze_count(), [0]
+    gc.enable()
+    gc.callbacks.append(lambda event, info: collections.append(collections.pop() + 1))
+    try:
+        with loading():
+            loaded = [[] for _ in range(100_000)]  # type: ignore[var-annotated]
+        assert collections == [0] and gc.isenabled()
+        assert gc.get_freeze_count() >= frozen + len(loaded)
+    finally:
+        gc.callbacks.pop()
 
 
 def test_the_callback_ends_with_its_process() -> None:

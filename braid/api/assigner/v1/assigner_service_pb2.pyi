@@ -50,11 +50,16 @@ class ListGroupsRequest(_message.Message):
     PAGE_TOKEN_FIELD_NUMBER: _builtins.int
     STREAM_FIELD_NUMBER: _builtins.int
     LANE_FIELD_NUMBER: _builtins.int
+    NAMES_FIELD_NUMBER: _builtins.int
     page_size: _builtins.int
     page_token: _builtins.str
     stream: _builtins.str
     """Only groups subscribed to this lane of this stream; empty for all."""
     lane: _builtins.str
+    @_builtins.property
+    def names(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Only those of these groups that there are, at most 1,000. Older releases list all."""
+
     def __init__(
         self,
         *,
@@ -62,10 +67,11 @@ class ListGroupsRequest(_message.Message):
         page_token: _builtins.str = ...,
         stream: _builtins.str = ...,
         lane: _builtins.str = ...,
+        names: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["lane", b"lane", "page_size", b"page_size", "page_token", b"page_token", "stream", b"stream"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["lane", b"lane", "names", b"names", "page_size", b"page_size", "page_token", b"page_token", "stream", b"stream"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

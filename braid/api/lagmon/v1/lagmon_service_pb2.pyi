@@ -66,12 +66,17 @@ class LagFilter(_message.Message):
     LANE_FIELD_NUMBER: _builtins.int
     CLUSTER_FIELD_NUMBER: _builtins.int
     EXCLUDE_FOREIGN_FIELD_NUMBER: _builtins.int
+    GROUPS_FIELD_NUMBER: _builtins.int
     group: _builtins.str
     stream: _builtins.str
     lane: _builtins.str
     cluster: _builtins.str
     exclude_foreign: _builtins.bool
     """Leave out groups that are not the mesh's."""
+    @_builtins.property
+    def groups(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Only rows of these groups, at most 1,000. Older releases list all."""
+
     def __init__(
         self,
         *,
@@ -80,10 +85,11 @@ class LagFilter(_message.Message):
         lane: _builtins.str = ...,
         cluster: _builtins.str = ...,
         exclude_foreign: _builtins.bool = ...,
+        groups: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["cluster", b"cluster", "exclude_foreign", b"exclude_foreign", "group", b"group", "lane", b"lane", "stream", b"stream"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["cluster", b"cluster", "exclude_foreign", b"exclude_foreign", "group", b"group", "groups", b"groups", "lane", b"lane", "stream", b"stream"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -57,6 +57,7 @@ NAMESAKES_MAX: Final = 8  # members of one client id that are named to each othe
 HELLOS_AT_ONCE: Final = 16  # of one process: what all of its members would send at once waits in an assigner's queues
 JOINS_AT_ONCE: Final = 100  # of a group, decided together: fewer events than one append takes
 REGISTRATIONS_AT_ONCE: Final = 64  # joins of groups that are new, which ask the registry and clusters first
+GROUPS_AT_ONCE: Final = 8  # that decide for a common cause before the event loop has a turn: some 5 ms
 FLUSHES_AT_ONCE: Final = 100  # members that get a push before the event loop has a turn: some 10 ms
 DELTA_LEASES_MAX: Final = 10_000  # granted in one message; with the longest names that is far below what RPCs carry
 JOINS_GATHER_SECONDS: Final = 0.5  # members that join together are placed together, not each for the next to undo it

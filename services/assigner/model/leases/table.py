@@ -6,10 +6,12 @@ it changes. Versions of one descent share their columns, which follow to whichev
 
 from collections.abc import ItemsView, Iterator, Mapping, ValuesView
 from types import MappingProxyType
-from typing import Final
+from typing import Final, TypeVar, overload
 
 from services.assigner.model.leases.columns import EMPTY, PAGE, LeaseColumns, Page
 from services.assigner.model.leases.lease import Lease, split
+
+T = TypeVar("T")
 
 _NONE: Final[Mapping[str, Lease]] = MappingProxyType({})
 
@@ -82,6 +84,14 @@ class Leases(Mapping[str, Lease]):
                 if lease is not None:
                     yield f"{channel}/{number * PAGE + at}", lease
 
+    def held(self) -> Iterator[tuple[str, int, str]]:
+        """Yields channel, partition and holder of each lease with a holder, in no order."""
+        for channel, pages in self._pages.items():
+            for number, page in enumerate(pages):
+                for at, lease in enumerate(page):
+                    if lease is not None and lease.holder:
+                        yield channel, number * PAGE + at, lease.holder
+
     def pairs(self) -> Iterator[tuple[str, Lease]]:
         """Yields all names with their leases."""
         for channel in self.channels:
@@ -90,12 +100,24 @@ class Leases(Mapping[str, Lease]):
     # --- a mapping
 
     def __getitem__(self, name: str) -> Lease:
-        channel, partition = split(name)
-        pages = self._pages.get(channel, ())
-        lease = pages[partition // PAGE][partition % PAGE] if 0 <= partition < len(pages) * PAGE else None
+        lease = self._find(name)
         if lease is None:
             raise KeyError(name)
         return lease
+
+    @overload
+    def get(self, name: str, /) -> Lease | None: ...
+    @overload
+    def get(self, name: str, /, default: Lease | T) -> Lease | T: ...
+    def get(self, name: str, /, default: Lease | T | None = None) -> Lease | T | None:
+        """A lease, or else a default: without an exception, because histories begin with leases that are not there."""
+        lease = self._find(name)
+        return default if lease is None else lease
+
+    def _find(self, name: str) -> Lease | None:
+        channel, partition = split(name)
+        pages = self._pages.get(channel, ())
+        return pages[partition // PAGE][partition % PAGE] if 0 <= partition < len(pages) * PAGE else None
 
     def __len__(self) -> int:
         return self._count

@@ -102,3 +102,31 @@ def test_a_gone_member_has_no_deadline_and_may_join_again() -> None:
     deadlines.follow(history.state, MemberGone(FIRST.member, GoneReason.EXPIRED), ELECTED_AT)
     assert not deadlines.expelled(FIRST)
     assert seconds_until_missed(deadlines, FIRST) is None
+
+
+def test_a_group_that_waited_for_its_turn_keeps_what_is_known() -> None:
+    """Its member was heard and asked for a lease by then: neither a later nor an earlier deadline takes their place."""
+    history, revoke = with_a_revoke()
+    deadlines = MemberDeadlines(ELECTED_AT)
+    deadlines.heard(FIRST, ELECTED_AT, 5.0)
+    deadlines.follow(history.state, revoke, ELECTED_AT)
+    deadlines.take_over(history.state, ELECTED_AT, revoke.deadline_ms, 45.0)
+    assert missed_about(deadlines, FIRST, 5.0 * SLACK)
+    deadlines = MemberDeadlines(ELECTED_AT)
+    deadlines.follow(history.state, revoke, ELECTED_AT)
+    deadlines.take_over(history.state, ELECTED_AT, revoke.deadline_ms, 45.0)
+    assert missed_about(deadlines, keys(revoke)[0], REVOKE_DEADLINE_SECONDS)
+
+
+def test_other_histories_leave_only_deadlines_of_the_expelled() -> None:
+    history, revoke = with_a_revoke()
+    deadlines = MemberDeadlines(ELECTED_AT)
+    for each in (FIRST, SECOND):
+        deadlines.heard(each, ELECTED_AT, 5.0)
+    deadlines.follow(history.state, revoke, ELECTED_AT)
+    deadlines.expel(SECOND)
+    deadlines.begin_anew()
+    missed = [missed_about(deadlines, SECOND, 5.0 * SLACK)]
+    assert missed == [True] and deadlines.expelled(SECOND), "else it could never join again"
+    assert seconds_until_missed(deadlines, FIRST) is None
+    assert seconds_until_missed(deadlines, keys(revoke)[0]) is None

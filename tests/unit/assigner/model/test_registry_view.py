@@ -37,3 +37,21 @@ def test_a_later_view_is_about_what_it_has_seen() -> None:
         ("logs/live/2", "b"),
     ]
     assert [each.name for each in before.of(["logs"]).channels] == ["logs/live/1"]
+
+
+def test_streams_of_other_channels_differ() -> None:
+    before = view("logs/live/1", "carts/live/1", "old/live/1")
+    after = RegistryView(
+        4, {name: seen(name) for name in ("logs/live/1", "logs/live/2", "carts/live/1")}, before.clusters
+    )
+    assert after.differing(before) == {"logs", "old"}
+    moved = before.followed_by(RegistryView(4, {"carts/live/1": seen("carts/live/1", "west")}))
+    assert moved.differing(before) == {"carts"}
+    assert before.followed_by(RegistryView(9)).differing(before) == set()
+
+
+def test_another_cluster_concerns_everybody() -> None:
+    before = view("logs/live/1")
+    assert before.differing(None) is None
+    assert view("logs/live/1", zone="b").differing(before) is None
+    assert RegistryView(4, before.channels).differing(before) is None

@@ -1,7 +1,9 @@
 """Random commands in random order: no lease ever has two holders, no epoch is reused, and folding repeats the state."""
 
+import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
+from unittest.mock import patch
 
 import pytest
 from hypothesis import settings
@@ -12,8 +14,10 @@ from braid.kernel.decider import Context
 from braid.kernel.errors import BraidError
 from braid.kernel.ids import make_epoch
 from braid.kernel.limits.names import PAGE_SIZE_MAX
+from braid.kernel.timing.slices import Slices
 from services.assigner.codec.events import GroupCodec
 from services.assigner.domain.decide import GroupDecider
+from services.assigner.model import group
 from services.assigner.model.channels import (
     CloseChannel,
     Presence,
@@ -39,7 +43,10 @@ from services.assigner.model.events import (
     LeasesReleased,
 )
 from services.assigner.model.group import GroupSpec
+from services.assigner.policy import balance
+from services.assigner.policy.by_number import place
 from services.assigner.servicer.reads import group_message, leases_page
+from tests.support.metered_clock import MeteredClock
 from tests.unit.assigner.groups import (
     SPEC,
     History,
@@ -154,9 +161,17 @@ class GroupMachine(RuleBasedStateMachine):
     @invariant()
     def leases_are_counted_as_they_are_listed(self) -> None:
         if self.history.state.spec is not None:
-            listed, _ = leases_page(self.history.state, PAGE_SIZE_MAX, "")
+            listed, _ = asyncio.run(leases_page(self.history.state, PAGE_SIZE_MAX, "", Slices(MeteredClock())))
             status = group_message(self.history.state).status
             assert (status.leases, status.free_leases) == (len(listed), sum(not each.member for each in listed))
+
+    @invariant()
+    def small_groups_are_judged_without_columns_as_large_ones_are_with_them(self) -> None:
+        state, context = self.history.state, Context(self.history.now_ms, "assigner-0")
+        small = balance.balance(state, (), context, place), dict(state.revoking())
+        with patch.object(balance, "SMALL", -1), patch.object(group, "SMALL", -1):
+            large = balance.balance(state, (), context, place), dict(state.revoking())
+        assert (list(small[0]), small[1]) == (list(large[0]), large[1])
 
     def teardown(self) -> None:
         """fold(all) = fold(tail, snapshot) = live state, at a prefix in the middle."""

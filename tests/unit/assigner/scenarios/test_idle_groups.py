@@ -10,6 +10,9 @@ from braid.api.assigner.v1 import assigner_service_pb2 as api
 from braid.api.assigner.v1 import events_pb2 as pb
 from braid.api.assigner.v1 import group_pb2
 from braid.kernel.decider import Context
+from braid.kernel.limits.assigner.leases import IDLE_CHECK_SECONDS
+from braid.kernel.ports import Clock
+from braid.kernel.timing.slices import Slices
 from braid.runtime.clocks import led_time
 from braid.runtime.clocks import waits as runtime_waits
 from services.assigner.codec import snapshots
@@ -26,6 +29,7 @@ from services.assigner.model.events import (
     GroupUpdated,
 )
 from services.assigner.model.group import Group
+from services.assigner.reconciler import takeover
 from tests.unit.assigner.groups import SPEC, hello, member, registered
 from tests.unit.assigner.mesh import Mesh, Participant
 from tests.unit.assigner.reconciler.terms import run
@@ -124,6 +128,33 @@ def test_a_wait_survives_its_leader_whatever_the_next_clock_says() -> None:
         await mesh.host.clock.sleep(40)
         assert not mesh.state().idle_expired
         await mesh.until(lambda: mesh.state().idle_expired, 90)  # it was not begun anew
+
+    run(scenario())
+
+
+class SlowTurns(Slices):
+    """Slices after each of which others take longer than a check of idle groups lets pass."""
+
+    def __init__(self, clock: Clock) -> None:
+        super().__init__(clock)
+        self._slow = clock
+
+    async def turn(self) -> None:
+        await self._slow.sleep(1.5 * IDLE_CHECK_SECONDS)
+
+
+def test_a_wait_survives_a_leader_that_comes_to_its_group_late(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def scenario() -> None:
+        mesh = Mesh()
+        await idle_group(mesh, 2, group_idle_expiry_seconds=120.0)
+        earlier = api.CreateGroupRequest(name="a-first", spec=group_pb2.GroupSpec(streams=["logs"]))
+        await mesh.client("asker").unary("CreateGroup", earlier, group_pb2.Group)
+        await mesh.host.clock.sleep(50)
+        monkeypatch.setattr(takeover, "Slices", SlowTurns)
+        first = await mesh.leader()
+        mesh.processes[first.instance].kill()
+        await mesh.leader()
+        await mesh.until(lambda: mesh.state().idle_expired, 110)  # it was not begun anew
 
     run(scenario())
 

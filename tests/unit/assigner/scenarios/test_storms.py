@@ -11,7 +11,7 @@ from braid.kernel.limits.assigner.leases import HELLOS_AT_ONCE, JOINS_GATHER_SEC
 from braid.kernel.ports import HistoryId
 from services.assigner.liveness import newcomers
 from services.assigner.model.events import MemberGone, MemberJoined
-from services.assigner.reconciler import join_queue, term
+from services.assigner.reconciler import join_queue, takeover
 from services.assigner.reconciler.group_loop import GroupKeeper
 from services.assigner.reconciler.term import Term
 from services.assigner.servicer import joins
@@ -217,7 +217,7 @@ def lost_beyond_a_change_of_leader(turn_seconds: float) -> int:
         await mesh.until(lambda: all(each.session.attached for each in members), seconds=20.0)
         lost = (await kinds(mesh))[MemberGone.__name__]
 
-    with patch.object(term, "JOIN_TURN_SECONDS", turn_seconds):
+    with patch.object(takeover, "JOIN_TURN_SECONDS", turn_seconds):
         run(scenario())
     return lost
 

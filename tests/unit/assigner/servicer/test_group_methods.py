@@ -91,6 +91,12 @@ def test_lists_page_and_filter() -> None:
             page = await call(mesh, "ListGroups", request, api.ListGroupsResponse)
             assert [group.name for group in page.groups] == names
             assert page.revision > 0
+        named = api.ListGroupsRequest(names=["c", "none", "a", "c"], page_size=1)
+        assert [group.name for group in (await call(mesh, "ListGroups", named, api.ListGroupsResponse)).groups] == ["a"]
+        with pytest.raises(Invalid):
+            await call(mesh, "ListGroups", api.ListGroupsRequest(names=["a"] * 1_001), api.ListGroupsResponse)
+        named.page_token = "a"
+        assert [group.name for group in (await call(mesh, "ListGroups", named, api.ListGroupsResponse)).groups] == ["c"]
         await Wire(mesh).hello(group="a", client_id="web")
         await mesh.until(lambda: len([x for x in mesh.state("a").leases.values() if x.holder]) == 12)
         leases = await call(mesh, "ListLeases", api.ListLeasesRequest(group="a"), api.ListLeasesResponse)

@@ -15,7 +15,7 @@ from tests.unit.lagmon.columns.tables import columns_of, tables
 names = st.sampled_from(["a", "b", "b0"])
 filters = st.builds(
     Filter, st.just("") | names, st.sampled_from(["", "logs"]), st.sampled_from(["", "live"]),
-    st.sampled_from(["", "west"]), st.booleans(),
+    st.sampled_from(["", "west"]), st.booleans(), st.frozensets(names | st.just("none")),
 )  # fmt: skip
 
 

@@ -4,8 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from braid.api.lagmon.v1 import lagmon_service_pb2 as api
 from braid.kernel.errors import Invalid
-from services.lagmon.codec import LAG_TOKENS, read_detail
+from braid.kernel.limits.names import PAGE_SIZE_MAX
+from services.lagmon.codec import LAG_TOKENS, read_detail, read_filter
 from services.lagmon.model.lag import Detail, Filter, LagRow, RowKey, Source, after, changes, summed
 from services.lagmon.policy import Commit
 
@@ -61,6 +63,7 @@ def test_filters() -> None:
         (Filter(lane="bulk"), []),
         (Filter(cluster="west"), [foreign]),
         (Filter(exclude_foreign=True), [ours]),
+        (Filter(groups=frozenset(("tool", "other"))), [foreign]),
     ]:
         assert [each for each in (ours, foreign) if scope.matches(each)] == matching
 
@@ -85,6 +88,13 @@ def test_an_unknown_detail_is_refused_and_none_means_lanes() -> None:
     with pytest.raises(Invalid) as refused:
         read_detail(9)
     assert refused.value.field == "detail" and "LAG_DETAIL_PARTITION" in refused.value.remedy
+
+
+def test_a_filter_names_as_many_groups_as_a_page_has_rows() -> None:
+    names = [f"g{number}" for number in range(PAGE_SIZE_MAX)]
+    assert read_filter(api.LagFilter(groups=names)) == Filter(groups=frozenset(names))
+    with pytest.raises(Invalid, match="1001 groups"):
+        read_filter(api.LagFilter(groups=[*names, "one-more"]))
 
 
 def test_only_what_differs_is_a_change() -> None:

@@ -52,7 +52,7 @@ def test_streams_leave_a_cluster_that_takes_no_part(happens: Callable[[Town], No
     assert row.left_out
 
 
-def test_streams_of_a_cluster_that_is_down_are_left_to_the_failover() -> None:
+def test_streams_of_a_down_cluster_are_left_to_the_failover() -> None:
     made = measured()
     made.clusters["west"] = down("west")
     found = without(made, "west")
