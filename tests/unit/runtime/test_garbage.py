@@ -70,14 +70,14 @@ def test_few_objects_are_not_frozen() -> None:
 
 
 def test_in_a_large_process_more_are_many(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(garbage, "GC_FROZEN_SHARE", 2)
     kept = [many() for _ in range(10)]
     gc.freeze()
+    monkeypatch.setattr(garbage, "GC_FROZEN_SHARE", gc.get_freeze_count() // (3 * MANY))
     with short_collections() as watching:
         kept.append(many())
         gc.collect()
         assert watching.freezes == 0
-        kept += [many() for _ in range(60)]
+        kept += [many() for _ in range(9)]
         gc.collect()
         assert watching.freezes == 1
 
