@@ -45,7 +45,9 @@ BENCHMARKS: Final = (
     "audit",
     "identity",
     "pathways",
+    "all_lag",
     "console_scale",
+    "console_timeline",
 )
 
 

@@ -1,0 +1,24 @@
+// Events that a page has shown, newest first. The server follows the newest five hundred alone; those that fall out of them stay here,
+// and so do older ones that were loaded.
+import type { MeshEvent } from "../api/documents";
+
+function newestFirst(one: MeshEvent, other: MeshEvent): number {
+  return other.time_ms - one.time_ms || (one.key < other.key ? -1 : 1);
+}
+
+export class EventLog {
+  private events: readonly MeshEvent[] = [];
+  private readonly keys = new Set<string>();
+  private readonly added = new WeakSet<readonly MeshEvent[]>();
+
+  /** Adds those of the events that are new, and returns all; the same array where none is new. An array is looked through once. */
+  add(found: readonly MeshEvent[]): readonly MeshEvent[] {
+    if (this.added.has(found)) return this.events;
+    this.added.add(found);
+    const fresh = found.filter((event) => !this.keys.has(event.key));
+    if (fresh.length === 0) return this.events;
+    for (const event of fresh) this.keys.add(event.key);
+    this.events = [...this.events, ...fresh].sort(newestFirst); // a few runs that are in order: no more work than to look at each
+    return this.events;
+  }
+}
