@@ -26,6 +26,7 @@ BENCHMARKS: Final = (
     "lag_decode",
     "lag_division",
     "lag_looks",
+    "lag_restart",
     "lag_scale",
     "placement",
     "spark",
