@@ -2,7 +2,7 @@
 
 .DEFAULT_GOAL := help
 CHECKS := check-types check-format check-lint check-layering check-protos check-compose check-reference check-boards check-console check-site
-.PHONY: help demo test test-all setup check checks $(CHECKS) quick test-for slow-tests protos protos-release reference site docs console sim fuzz chaos soak bench up down clean hooks lock sbom audit etcd prometheus prepared
+.PHONY: help demo test test-all setup check checks $(CHECKS) quick test-for slow-tests protos protos-release reference site docs console sim fuzz chaos soak bench up down clean hooks lock sbom audit etcd prometheus prepared spark-archive
 
 PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11 python; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
@@ -29,11 +29,9 @@ demo: setup ## run the main job on real Kafka, print a verdict (KEEP=1 leaves it
 	@$(RUN) -m demo $(if $(KEEP),--keep) $(if $(STORE),--store $(STORE))
 
 test: prepared ## run every check and every test tier (half an hour to forty minutes on two cores)
-	@$(RUN) -m devmesh.archives.spark
 	@$(RUN) -m tools.suite --check $(TIERS)
 
 test-all: prepared ## `make test` and the tests that run for hours
-	@$(RUN) -m devmesh.archives.spark
 	@$(RUN) -m tools.suite --check --extended $(TIERS)
 
 quick: setup ## unit and contract tests that are quick, simulation smoke (a minute)
@@ -90,9 +88,12 @@ setup: ## make .venv from the lock, check Java, resolve Kafka's jars (does nothi
 		"(Debian, Ubuntu), sudo dnf install python3.12 (Fedora), brew install python (macOS)" >&2; exit 1; }
 	@$(PYTHON) -m tools.setup
 
-# Both at once: packages take one core and the network, and etcd's build on a fresh machine takes what is left.
+# Two at once: packages take one core and the network, and etcd's build on a fresh machine takes what is left.
 prepared:
-	@$(MAKE) --no-print-directory --jobs=2 setup etcd prometheus
+	@$(MAKE) --no-print-directory --jobs=2 setup etcd spark-archive prometheus
+
+spark-archive: setup
+	@$(RUN) -m devmesh.archives.spark
 
 etcd: ## build etcd, unless a sound one is installed (needs no packages)
 	@test -z "$(PYTHON)" || $(PYTHON) -m devmesh.toolchain.etcd_binary >/dev/null

@@ -26,6 +26,7 @@ BENCHMARKS: Final = (
     "lag_decode",
     "lag_division",
     "lag_looks",
+    "lag_restart",
     "lag_scale",
     "placement",
     "spark",
@@ -44,7 +45,9 @@ BENCHMARKS: Final = (
     "audit",
     "identity",
     "pathways",
+    "all_lag",
     "console_scale",
+    "console_timeline",
 )
 
 

@@ -10,6 +10,7 @@ kept lag and gauges, which every replica has for all clusters.
 import gc
 import sys
 import time
+import tracemalloc
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Final, TypeVar
@@ -24,8 +25,10 @@ from bench.harness.tables import Table, made_with
 from braid.api.lagmon.v1 import lagmon_service_pb2 as api
 from braid.kafka.offset_log.commits import CommitColumns, OffsetPair
 from braid.kernel.envelope import encode
+from braid.kernel.limits.lagmon.sampling import LAG_END_SAMPLES_MAX, LAG_ENDS_BATCH
 from braid.kernel.ports import TopicPartition
 from braid.kernel.progress.fields import EnvelopeFields
+from services.lagmon.columns.ends import EndColumns
 from services.lagmon.columns.lags import LagColumns
 from services.lagmon.division.exported import ExportedCluster
 from services.lagmon.division.views import ClusterView, SharedReading
@@ -229,6 +232,7 @@ def contest(how: Asked) -> Table:
         for name, seconds in found.items():
             samples[name].append(Sample(world.commits, seconds, seconds))
     table = rows(samples, ALONE, "cpu")
+    few, full = (observed_bytes(world.partitions // 10, looks) for looks in (2, 2 * LAG_END_SAMPLES_MAX))
     typical = sorted(played, key=lambda each: each.read)[len(played) // 2]
     facts = {
         "work": f"{world.partitions:,} partitions with a group each on {CLUSTERS} clusters, {world.commits:,} commits "
@@ -236,6 +240,7 @@ def contest(how: Asked) -> Table:
         "all clusters, CPU of a second": f"read {typical.read:.2f} s, export {typical.export:.2f} s, send "
         f"{typical.send:.2f} s to each, receive {typical.receive:.2f} s, show {typical.show:.2f} s",
         "shared": f"{typical.sent_bytes / 1e6:.1f} MB/s, {typical.sent_bytes / world.commits:.0f} bytes a commit",
+        "observed ends": f"{few:.0f} bytes of a log that has hardly grown, {full:.0f} of one that grows at each look",
         **{f"of {count}": _each(world, typical, count) for count in (1, *REPLICAS)},
     }
     return Table("lag_division", "commit", "cpu", verdict(table, AGAIN), facts, table, made_with())
@@ -246,6 +251,24 @@ def _each(world: World, costs: Costs, count: int) -> str:
     exported = world.exported_bytes / count if count > 1 else 0
     memory = world.read_bytes / count + exported + world.shown_bytes * (count - 1) / count
     return f"{costs.of(count):.2f} s of CPU a refresh, {memory / 1e6:,.0f} MB"
+
+
+def observed_bytes(logs: int, looks: int) -> float:
+    """Returns the memory of a log's observed ends, its name included, when it has grown at each of so many looks."""
+    topics, each = [f"topic-{number:05d}" for number in range(logs // PARTITIONS)], LAG_ENDS_BATCH // PARTITIONS
+    gc.collect()
+    tracemalloc.start()
+    ends = EndColumns()
+    for topic in topics:
+        ends.numbers(topic, range(PARTITIONS))
+    for look in range(looks):
+        for at in range(0, len(topics), each):
+            some = (TopicPartition(topic, number) for topic in topics[at : at + each] for number in range(PARTITIONS))
+            ends.observe(dict.fromkeys(some, look + 1), look / LOOKS)
+    gc.collect()
+    taken, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    return taken / (len(topics) * PARTITIONS)
 
 
 def _name(count: int) -> str:

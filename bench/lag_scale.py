@@ -75,7 +75,7 @@ class Mesh:
                 model.take(0, commits, 0.0)
             model.wanted()
             for look in range(80):  # as full as observations of a log become
-                model.observe({log: END - 80 + look for log in self.logs}, look / 100)
+                model.observe({log: END - 80 + look for log in self.logs}, look / 128)
         self.refresh()
         known, ends = self.models[0].progress, self.models[0].ends
         numbers = known.rows()[: PEER_GROUPS * PARTITIONS].tolist()

@@ -26,7 +26,7 @@ from braid.rpc.memory.network import MemoryNetwork
 from braid.rpc.memory.transport import MemoryTransport
 from braid.rpc.mesh_client import ServiceClient
 from braid.rpc.pages import listed
-from braid.runtime.process import freeze_loaded, loading
+from braid.runtime.garbage import freeze_loaded, loading
 from braid.runtime.replica import Replica
 from braid.runtime.service import Service
 from braid.stores.memory import MemoryStore

@@ -17,7 +17,7 @@ from pyspark.sql import DataFrame, SparkSession
 from bench.harness.arguments import Asked, asked
 from bench.harness.contest import Contestant, play
 from bench.harness.rounds import rows, verdict
-from bench.harness.spark_jars import VERSIONS
+from bench.harness.single_jars import SPARK_KAFKA
 from bench.harness.tables import Table, made_with
 from bench.spark_session import DRIVER_MEMORY, KEPT, PARTITIONS, TUNED, Place, cpu_of, filled_stream, session
 
@@ -72,7 +72,7 @@ async def contest(place: Place, spark: SparkSession, jvm: psutil.Process, how: A
     facts = {
         "work": f"batch read of {how.units:,} records of 100 B and Braid's three headers, {PARTITIONS} partitions, to "
         f"noop; local[2], driver of {DRIVER_MEMORY}; the broker on the same cores",
-        "peer": f"Spark's own JVM source ({VERSIONS}); seven columns, no headers; tuned: "
+        "peer": f"Spark's own JVM source ({SPARK_KAFKA.versions}); seven columns, no headers; tuned: "
         + ", ".join(f"{name}={value}" for name, value in {**TUNED, **KEPT}.items()),
         "plain": "a Python data source over aiokafka getmany(20,000), 8 MiB a partition, five columns, no headers",
         "braid": "all columns, ids and ingestion times read from the headers; includeHeaders is off, as by default",

@@ -20,7 +20,7 @@ from pyspark.sql import SparkSession
 from bench.harness.arguments import Asked, asked
 from bench.harness.contest import tell_round
 from bench.harness.rounds import Sample, order, rows, verdict
-from bench.harness.spark_jars import VERSIONS
+from bench.harness.single_jars import SPARK_KAFKA
 from bench.harness.tables import Table, made_with
 from bench.spark_session import DRIVER_MEMORY, PARTITIONS, Place, cpu_of, filled_stream, session
 
@@ -83,7 +83,7 @@ async def contest(place: Place, directory: Path, spark: SparkSession, jvm: psuti
         "work": f"{how.units} micro-batches of {BATCH_ROWS:,} records of 100 B a round, {PARTITIONS} partitions, to "
         f"noop; the median from trigger to commit log, the first {STARTING} left out; local[2], driver of "
         f"{DRIVER_MEMORY}; the broker on the same cores; CPU is of a whole query, its start included",
-        "peer": f"Spark's own JVM source ({VERSIONS}), its defaults",
+        "peer": f"Spark's own JVM source ({SPARK_KAFKA.versions}), its defaults",
         "braid": "a member of a new group each round, progress committed as envelopes",
     }
     return Table("spark-micro", "batch", "wall", verdict(found, AGAIN), facts, found, made_with())

@@ -17,7 +17,7 @@ from pyspark.sql import SparkSession
 
 import braid
 from bench.harness.broker import broker
-from bench.harness.spark_jars import spark_kafka_jars
+from bench.harness.single_jars import SPARK_KAFKA
 from bench.peers.spark_source import PlainSource
 from braid.api.registry.v1.registry_service_pb2 import CreateStreamRequest
 from braid.api.registry.v1.stream_pb2 import LaneSpec, Stream, StreamSpec
@@ -128,7 +128,7 @@ def session() -> Iterator[tuple[SparkSession, psutil.Process]]:
     settings: dict[str, bool | float | int | str | None] = {
         "spark.driver.host": "127.0.0.1",
         "spark.driver.memory": DRIVER_MEMORY,
-        "spark.jars": ",".join(map(str, spark_kafka_jars())),
+        "spark.jars": ",".join(map(str, SPARK_KAFKA.paths())),
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.log.level": "ERROR",

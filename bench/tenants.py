@@ -30,7 +30,7 @@ from braid.rpc.grpc.transport import GrpcTransport
 from braid.rpc.methods import method_path, service_path, unary
 from braid.runtime.access.tenant_codec import TENANTS
 from braid.runtime.access.tenant_history import HISTORY, SetTenant
-from braid.runtime.process import freeze_loaded
+from braid.runtime.garbage import freeze_loaded
 from braid.runtime.replica import Replica
 from braid.stores.memory import MemoryStore
 from braid.stores.memory_server import MemoryStoreServer

@@ -177,7 +177,7 @@ def _collector() -> Service:
         },
         "processors": {
             "memory_limiter": {"check_interval": "1s", "limit_mib": 256, "spike_limit_mib": 64},
-            "batch": {"send_batch_max_size": 4096},
+            "batch": {"send_batch_size": 4096, "send_batch_max_size": 4096},
         },
         "exporters": {
             "prometheus": {

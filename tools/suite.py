@@ -1,11 +1,12 @@
 """Runs the test tiers; real-process tests that fail are looked at again, alone, and said to be flaky if they pass.
 
 `python -m tools.suite tests/unit …`. Unit and contract tests come first, and take every core. Then come tests of real
-processes that are marked `untimed`, three at a time, for much of what they do is wait. All others measure times, so
-they run alone, one after the other. Beside tests of real processes the simulation plays, and with `--check` all checks
-run (`make checks`): they measure no time, and run at idle priority, where they keep nobody from running. Where the
-system has no such priority they come first. What runs beside prints into `build/beside`; the suite shows it once it has
-ended. Unit tests beside real processes saved nothing: both took longer, and some of the latter missed their time.
+processes that are marked `untimed`, three at a time, for much of what they do is wait; beside them, tests of their
+tiers that start no process. All others measure times, so they run alone, one after the other. Beside tests of real
+processes the simulation plays, and with `--check` all checks run (`make checks`): they measure no time, and run at idle
+priority, where they keep nobody from running. Where the system has no such priority they come first. What runs beside
+prints into `build/beside`; the suite shows it once it has ended. Unit tests beside real processes saved nothing: both
+took longer, and some of the latter missed their time.
 
 After each phase it prints how long it took, and the share of the cores' time that went to it and to what ran beside.
 
@@ -38,6 +39,7 @@ STARVED_LOOKS_MAX: Final = 20  # unless the machine stood still for much of the 
 STARVED_SHARE: Final = 0.9  # given less of its time than this, a machine is starved
 SLOWEST_SHOWN: Final = 20
 UNTIMED_AT_ONCE: Final = 3  # a mesh has five to ten processes, which wait for each other most of the time
+_AT_ONCE: Final = "untimed or not real"  # what starts no processes measures none
 CACHE: Final = ".pytest_cache"
 CACHE_VIRTUAL: Final = f"{CACHE}/virtual"  # runs of pytest at the same time must not write one file
 CACHES: Final = (CACHE, CACHE_VIRTUAL)
@@ -161,8 +163,8 @@ def phases(arguments: Sequence[str]) -> Phases:
     pure = [tier for tier in tiers if tier not in real and tier not in virtual]
     slowest = f"--durations={SLOWEST_SHOWN}"
     all_cores = ["--numprocesses=auto", "--dist=worksteal", slowest, *options]
-    at_once = [f"--numprocesses={UNTIMED_AT_ONCE}", "--dist=loadfile", "-m", "untimed"]
-    one_by_one = ["-m", "not untimed"]
+    at_once = [f"--numprocesses={UNTIMED_AT_ONCE}", "--dist=loadfile", "-m", _AT_ONCE]
+    one_by_one = ["-m", f"not ({_AT_ONCE})"]
     return Phases(
         [*all_cores, *pure] if pure else [],
         [*all_cores, *virtual] if virtual else [],

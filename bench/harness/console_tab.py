@@ -7,6 +7,7 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from typing import Final, NamedTuple
 
+import psutil
 from playwright.async_api import Browser, BrowserContext, Page, async_playwright
 
 from testbed.chromium import chromium_binary
@@ -102,6 +103,17 @@ class Tab:
         metrics = (await session.send("Performance.getMetrics"))["metrics"]
         await session.detach()
         return int(next(each["value"] for each in metrics if each["name"] == "JSHeapUsedSize"))
+
+    async def private_bytes(self) -> int:
+        """Weighs the memory that the process of the page has for itself: its document, styles and scripts.
+
+        The browser must have no other tab. Of its processes that draw pages, the largest is this one's.
+        """
+        session = await self._browser.new_browser_cdp_session()
+        found = await session.send("SystemInfo.getProcessInfo")
+        await session.detach()
+        pids = [int(each["id"]) for each in found["processInfo"] if each["type"] == "renderer"]
+        return max(int(psutil.Process(pid).memory_full_info().uss) for pid in pids)
 
     async def shown(self, selector: str, text: str) -> Mapping[str, float]:
         """Waits until a text is shown; returns when: since the page was asked for, and by the wall clock."""

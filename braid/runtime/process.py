@@ -1,7 +1,6 @@
 """One process of a service: its loop, signals, logs, metrics endpoint, ready file, and exit."""
 
 import asyncio
-import contextlib
 import gc
 import json
 import math
@@ -9,7 +8,7 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -36,6 +35,7 @@ from braid.rpc.authenticators import CertificateOrToken
 from braid.rpc.grpc.transport import GrpcTransport
 from braid.rpc.tls import TlsServing
 from braid.runtime.certificates import certificates_in_use
+from braid.runtime.garbage import freeze_loaded, loading, short_collections
 from braid.runtime.metrics.export import start_metrics
 from braid.runtime.metrics.server import MetricsServer
 from braid.runtime.opening import open_archive, open_store
@@ -61,7 +61,8 @@ def serve(service: Service | Callable[[Host], Service], settings: Settings) -> i
     try:
         process = _Process(service, settings)
         try:
-            reason = uvloop.run(process.run())
+            with short_collections():
+                reason = uvloop.run(process.run())
         finally:
             process.telemetry.close()
     except BraidError as error:
@@ -188,32 +189,6 @@ class _Process:
             replica.log.warning("the parent process is gone", parent=parent)
             replica.stop()
             self._ending.set()
-
-
-def freeze_loaded() -> int:
-    """Takes all that is loaded by now out of the garbage collector's sight; returns how many objects that are.
-
-    A process keeps its modules to its end. To look through them again and again would stop all its calls for 30 ms and
-    more each time.
-    """
-    gc.collect()
-    gc.freeze()
-    return gc.get_freeze_count()
-
-
-@contextlib.contextmanager
-def loading() -> Iterator[None]:
-    """Collects no garbage while the block loads, then takes what it has loaded out of the collector's sight.
-
-    Histories of 45,000 groups are two million objects. While they are read the collector would look through all of them
-    a dozen times, for seconds each, and find nothing. If they change, their memory is freed as usual.
-    """
-    gc.disable()
-    try:
-        yield
-    finally:
-        gc.freeze()
-        gc.enable()
 
 
 def serves_plaintext_beyond_this_machine(settings: Settings) -> bool:

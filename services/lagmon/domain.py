@@ -18,6 +18,7 @@ from services.lagmon.columns.lags import LagColumns, Lags
 from services.lagmon.columns.pairs import PairFacts, pair_facts
 from services.lagmon.columns.progress import Kind, PairName, ProgressColumns
 from services.lagmon.columns.readings import costly_rows, may_want_probe, read_rows, stale_rows
+from services.lagmon.columns.sample_pools import tick_before
 from services.lagmon.model.lag import Source
 from services.lagmon.model.mesh_view import Channel, MeshView
 from services.lagmon.policy import Now
@@ -155,7 +156,7 @@ class ClusterModel:
         for row in rows[:LAG_COLUMN_ROWS].tolist():
             log = self.ends.logs.get(TopicPartition(shown.keys[lags.pair[row]].topic, int(lags.partition[row])))
             if log is not None and not lags.metadata[row]:
-                offset, at = int(lags.committed[row]), now.elapsed - float(lags.seconds[row])
+                offset, at = int(lags.committed[row]), tick_before(now.elapsed - float(lags.seconds[row]))
                 # An estimate lies between two observations, a lower bound before the first.
                 estimated = [(offset, at)] if lags.source[row] == Source.ESTIMATE else []
                 found.setdefault(log, []).extend([*estimated, (offset + 1, at)])

@@ -3,6 +3,7 @@
 import struct
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Final, TypeVar
 
@@ -57,6 +58,12 @@ def test_a_member_was_killed_between_its_commits(report: Report) -> None:
 
 
 # --- each checker turns red when what happened is changed
+
+
+@pytest.fixture(scope="module")
+def sound(report: Report) -> Callable[[str], bool]:
+    """Whether an invariant holds in the run as it was; each is looked at once, whatever is then changed."""
+    return cache(lambda invariant: not judge(report.found, only=invariant))
 
 
 def _index(found: Facts, kind: type[F], fits: Callable[[F], bool] = lambda fact: True) -> int:
@@ -214,8 +221,10 @@ def _late_record(found: Facts) -> Facts:
         ("I11 losses", _loss_of_more),
     ],
 )
-def test_a_changed_run_turns_its_checker_red(report: Report, invariant: str, mutate: Callable[[Facts], Facts]) -> None:
-    assert not judge(report.found, only=invariant)
+def test_a_changed_run_turns_its_checker_red(
+    report: Report, sound: Callable[[str], bool], invariant: str, mutate: Callable[[Facts], Facts]
+) -> None:
+    assert sound(invariant)
     assert judge(mutate(list(report.found)), only=invariant)
 
 

@@ -28,7 +28,7 @@ from testbed.stalled import HALF_HELLO, NO_CALL, NO_PREFACE, NO_SETTINGS, NOTHIN
 from tests.integration.test_mutual_tls_processes import settings_of
 from tests.integration.test_runtime_serve import CALL_SECONDS, Machine
 
-pytestmark = [pytest.mark.real, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.real, pytest.mark.untimed, pytest.mark.timeout(300)]
 
 # Connections of each kind. Those that last longest come first, and those that are opened fastest last: a stalled
 # handshake is closed after ten seconds, and a thousand must be open when the honest client is measured.

@@ -15,7 +15,7 @@ from testbed.patience import until
 from tests.support.commands import printed
 from tests.support.grounds import wait_healthy
 
-pytestmark = [pytest.mark.real, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.real, pytest.mark.untimed, pytest.mark.timeout(300)]
 
 WAY: Final = "shop → bought → checkout → paid → ledger"
 HANDLER_SECONDS: Final = 0.2

@@ -41,8 +41,8 @@ WAIT_MUTANTS: Final = (
         "I11 resets",
         [(drain, "_resets", _sees_no_resets)],
         RESET_FAULTS,
-        {"fault_seconds": 60.0, "fault_interval_seconds": 10.0},
-        shown_by=2,
+        {"fault_seconds": 30.0, "fault_interval_seconds": 10.0},
+        shown_by=1,
     ),
     Mutant(
         "a group is idle by the wall clock",

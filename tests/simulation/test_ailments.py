@@ -26,6 +26,8 @@ EACH_AILMENT: Final = tuple(Step(4.0 * at, kind) for at, kind in enumerate(dict.
 NO_AILMENTS: Final = ("blink-cluster", "blink-cluster", "stall-registry")
 REFUSALS: Final = ("deny-applications", "deny-voices", "deny-registries", "stall-registry", "kill-member")
 GASPS: Final = ("gasp-cluster", "stall-registry", "cut-voices")
+MANY_GASPS: Final = tuple(Step(2.0 + 4.0 * at, "gasp-cluster", ("east", "west")[at // 2 % 2]) for at in range(14))
+ONE_HOST_CUT_OFF: Final = (Step(6.0, "cut-applications", "east", SOLE_WITNESS_SECONDS + 6.0),)
 EVERY_VERDICT: Final = (  # traffic begins on east, and is on west after that failed
     Step(8.0, "cut-registries", "east", 5.0),
     Step(20.0, "cut-applications", "east", 6.0),
@@ -54,13 +56,13 @@ def plan(seed: int, faults: Sequence[str], seconds: float, interval: float) -> P
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_what_ails_clusters_is_named_and_nothing_else_is(enough: Enough) -> None:
-    """Every ailment once, the clusters drawn; then random ones."""
+    """Every ailment once, the clusters drawn; in `make test-all` then random ones."""
     each = replace(plan(0, (), EACH_AILMENT[-1].at_seconds + 10.0, 5.0), script=EACH_AILMENT)
     result = run(each)
     assert result.green, "\n".join([*result.trace[-60:], result.message])
     assert set(result.faults) == set(AILMENTS), "else it proves less than it says"
     for seed in range(8):
-        if enough(seed, 1, seen=True):
+        if enough(seed, 0, seen=True):
             break
         result = run(plan(seed, AILMENTS, 90.0, 5.0))
         assert result.green, "\n".join([f"seed {seed}", *result.trace[-60:], result.message])
@@ -81,7 +83,7 @@ def test_who_is_refused_takes_no_cluster_down_and_loses_nothing(enough: Enough) 
     for seed in range(2):
         if enough(seed, 1, seen=True):
             break
-        result = run(plan(seed, REFUSALS, 90.0, 5.0))
+        result = run(plan(seed, REFUSALS, 90.0 if enough.every else 60.0, 5.0))
         assert result.green, "\n".join([f"seed {seed}", *result.trace[-60:], result.message])
         assert not any("Health.DOWN" in line for line in result.trace)
         assert sum(" refuses " in line and "FAULT" in line for line in result.trace) > 4  # else it proves less
@@ -90,13 +92,15 @@ def test_who_is_refused_takes_no_cluster_down_and_loses_nothing(enough: Enough) 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_one_host_that_alone_uses_clusters_is_believed_late(enough: Enough) -> None:
+    """By a script; in `make test-all` by random faults, too."""
     cut_off = 0
-    for seed in range(3):
-        if enough(seed, 1, cut_off > 0):
+    scripted = replace(plan(0, (), 40.0, 5.0), script=ONE_HOST_CUT_OFF)
+    plans = (plan(seed, ("cut-applications", "kill-member", "stall-registry"), 120.0, 8.0) for seed in range(3))
+    for number, each in enumerate((scripted, *plans)):
+        if enough(number, 1, cut_off > 0):
             break
-        alone = replace(plan(seed, ("cut-applications", "kill-member", "stall-registry"), 120.0, 8.0), one_host=True)
-        result = run(alone)
-        assert result.green, "\n".join([f"seed {seed}", *result.trace[-60:], result.message])
+        result = run(replace(each, one_host=True))
+        assert result.green, "\n".join([f"seed {each.seed}", *result.trace[-60:], result.message])
         cut_off += sum("Health.DOWN" in line and "PRODUCERS_CUT_OFF" in line for line in result.trace)
     assert cut_off > 0  # else it proves less than it says
 
@@ -123,12 +127,14 @@ def test_minutes_of_short_pauses_fail_nothing_over(seed: int, seconds: float) ->
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_pauses_of_a_second_make_suspects_and_no_failovers(enough: Enough) -> None:
+    """By a script; in `make test-all` beside other faults, too."""
     suspected = 0
-    for seed in range(4):
-        if enough(seed, 1, suspected > 4):
+    scripted = replace(plan(0, (), MANY_GASPS[-1].at_seconds + 6.0, 5.0), script=MANY_GASPS)
+    for number, each in enumerate((scripted, *(plan(seed, GASPS, 120.0, 5.0) for seed in range(4)))):
+        if enough(number, 1, suspected > 4):
             break
-        result = run(plan(seed, GASPS, 120.0, 5.0))
-        assert result.green, "\n".join([f"seed {seed}", *result.trace[-60:], result.message])
+        result = run(each)
+        assert result.green, "\n".join([f"seed {each.seed}", *result.trace[-60:], result.message])
         suspected += sum("Health.SUSPECT" in line for line in result.trace)
         assert not any("Health.DOWN" in line for line in result.trace)
     assert suspected > 4  # else it proves less than it says

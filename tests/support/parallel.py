@@ -30,6 +30,8 @@ LONGEST: Final = (  # grounds, or files of their own; what takes longest comes f
     "tests/e2e/test_compose.py",
     "tests/integration/kafka/test_versions.py",
     "tests/integration/test_least_privilege.py",
+    "tests/e2e/console/test_access.py",
+    "tests/e2e/console/test_pictures.py",
     "tests/e2e/test_drill.py",
     "one_cluster",
     "whole_mesh",

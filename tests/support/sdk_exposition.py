@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, HTTPServer
 
 from opentelemetry.sdk.metrics import MeterProvider
-from opentelemetry.sdk.metrics.export import HistogramDataPoint, InMemoryMetricReader, NumberDataPoint
+from opentelemetry.sdk.metrics.export import HistogramDataPoint, InMemoryMetricReader, MetricReader, NumberDataPoint
 from opentelemetry.util.types import Attributes
 
 from braid.client.telemetry.metrics import CATALOGUE, Instruments
@@ -16,9 +16,8 @@ from braid.kernel.metrics import MetricDeclaration, prometheus_name
 KINDS = {"up-down counter": "gauge"}
 
 
-def exposition() -> str:
-    """Uses each declared instrument once, and returns what a collector's exporter of Prometheus would serve."""
-    reader = InMemoryMetricReader()
+def used_once(reader: MetricReader) -> MeterProvider:
+    """Uses each declared instrument of the SDK once, for a reader."""
     provider = MeterProvider([reader])
     meter = provider.get_meter("braid")
     made = vars(Instruments(meter))
@@ -27,6 +26,14 @@ def exposition() -> str:
     for instrument in (*made.values(), zone):
         use = instrument.record if hasattr(instrument, "record") else instrument.add
         use(1, {name: "x" for name in declared[instrument.name].labels})
+    return provider
+
+
+def exposition() -> str:
+    """Uses each declared instrument once, and returns what a collector's exporter of Prometheus would serve."""
+    reader = InMemoryMetricReader()
+    provider = used_once(reader)
+    declared = {each.name: each for each in (*CATALOGUE, ZONE_IO)}
     data = reader.get_metrics_data()
     assert data is not None
     lines: list[str] = []

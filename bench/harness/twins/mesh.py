@@ -38,6 +38,7 @@ class TwinMesh:
     """The processes of an invented mesh, filled step by step.
 
     Attributes:
+        directory: Holds what the processes keep: `lagmon-0` and the like.
         console: Serves browsers.
         steps: How long each step of the start took, seconds.
     """
@@ -45,7 +46,7 @@ class TwinMesh:
     def __init__(self, shape: Shape, directory: Path) -> None:
         self.shape = shape
         self.steps: dict[str, float] = {}
-        self._directory = directory
+        self.directory = directory
         self._store = f"sqlite://{directory}/store.db"
         self._addresses = {name: f"127.0.0.1:{free_port()}" for name in SERVICES}
         self.services = {name: self._service(name) for name in SERVICES}
@@ -57,25 +58,34 @@ class TwinMesh:
 
     async def start(self) -> None:
         """Starts everything; returns once the lag of every group is known."""
-        await self._step("registry serves", self._begin(self.services["registry"]))
-        await self._step("clusters and streams are there", self._create())
-        await self._step("histories of groups are written", self._write_groups())
-        await self._step("assigner serves", self._begin(self.services["assigner"]))
+        await self.fill()
         await self._step("lagmon, dlq and console serve", self._begin_rest())
         await self._step("lag of all groups is known", self._until(self._lag_known, "every group has its lag"))
 
+    async def fill(self) -> None:
+        """Starts the registry and the assigner with all groups, and nothing else."""
+        await self._step("registry serves", self.begin(self.services["registry"]))
+        await self._step("clusters and streams are there", self._create())
+        await self._step("histories of groups are written", self._write_groups())
+        await self._step("assigner serves", self.begin(self.services["assigner"]))
+
+    async def begin(self, process: Process) -> None:
+        """Starts a process; returns once it serves."""
+        process.start()
+        await asyncio.to_thread(process.wait_ready, READY_SECONDS)
+
     def sign_in(self, path: str) -> str:
         """An address that signs a browser in and shows a page."""
-        return sign_in_url(self.address, self._directory / "console", path, int(time.time() * 1_000))
+        return sign_in_url(self.address, self.directory / "console", path, int(time.time() * 1_000))
 
     @property
     def address(self) -> str:
         """Where browsers find the console."""
-        return str(json.loads((self._directory / "console" / "ready.json").read_text())["console"])
+        return str(json.loads((self.directory / "console" / "ready.json").read_text())["console"])
 
     async def append(self, stream: int, records: int) -> None:
         """Appends records to the first partition of a stream, as the lag monitor will see them."""
-        reader, writer = await asyncio.open_unix_connection(self._directory / "lagmon-0" / SOCKET)
+        reader, writer = await asyncio.open_unix_connection(self.directory / "lagmon-0" / SOCKET)
         writer.write(json.dumps({"stream": stream, "partition": 0, "records": records}).encode() + b"\n")
         assert await reader.readline(), "the lag monitor's process ended"
         writer.close()
@@ -93,7 +103,7 @@ class TwinMesh:
 
     def _service(self, name: str) -> ServiceProcess:
         command = [sys.executable, "-m", "bench.harness.twins.service", name, str(self.shape.groups)]
-        directory = self._directory / f"{name}-0"
+        directory = self.directory / f"{name}-0"
         return ServiceProcess(f"{name}-0", directory, self._addresses[name], self._store, command=command)
 
     async def _step(self, name: str, work: Awaitable[None]) -> None:
@@ -102,13 +112,9 @@ class TwinMesh:
         self.steps[name] = time.monotonic() - began
         print(f"{name}: {self.steps[name]:.1f} s", file=sys.stderr, flush=True)
 
-    async def _begin(self, process: Process) -> None:
-        process.start()
-        await asyncio.to_thread(process.wait_ready, READY_SECONDS)
-
     async def _begin_rest(self) -> None:
         for process in (self.services["lagmon"], self.services["dlq"], self.console):
-            await self._begin(process)
+            await self.begin(process)
 
     async def _create(self) -> None:
         for name in self.shape.clusters:

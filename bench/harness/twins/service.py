@@ -6,9 +6,11 @@ file is told, and every second to one stream in twenty, so that lag changes.
 """
 
 import asyncio
+import gc
 import json
 import sys
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Mapping
 from itertools import count
 from pathlib import Path
 from typing import Final
@@ -31,6 +33,9 @@ from services.lagmon.servicer.service import Lagmon
 from services.registry.service import RegistryService
 
 SOCKET: Final = "twin.sock"
+NOTES: Final = "twin.jsonl"  # beside the ready file: what `Notes` wrote
+FILLING: Final = ("filling", "filled")  # notes before and after the clusters are filled
+_FULL: Final = 2  # the oldest generation
 CHANGING: Final = 20  # one stream in twenty gets a record each second
 
 
@@ -50,17 +55,43 @@ def dlq(shape: Shape) -> tuple[Settings, Callable[[Host], Service]]:
     return settings, lambda host: Dlq(filled_clusters(shape, host.clock), settings.index_file, settings.store)
 
 
+class Notes:
+    """Writes when the clusters of this process were filled, and the CPU time of each full garbage collection."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._began = 0.0
+        path.unlink(missing_ok=True)
+        gc.callbacks.append(self._collected)
+
+    def add(self, **note: float) -> None:
+        """Adds a line, with the time since the machine started."""
+        with self._path.open("a") as notes:
+            notes.write(json.dumps({"at": time.monotonic(), **note}) + "\n")
+
+    def _collected(self, phase: str, found: Mapping[str, int]) -> None:
+        if found["generation"] < _FULL:
+            return
+        if phase == "start":
+            self._began = time.thread_time()
+        else:
+            self.add(paused=time.thread_time() - self._began, freed=found["collected"])
+
+
 def lagmon(shape: Shape) -> tuple[Settings, Callable[[Host], Service]]:
     """A lag monitor that was away for a moment."""
     settings = settings_or_exit(LagmonSettings)
     directory = settings.kept_lag_directory
     assert directory is not None and settings.ready_file is not None
     socket = settings.ready_file.with_name(SOCKET)
+    notes = Notes(settings.ready_file.with_name(NOTES))
 
     def make(host: Host) -> Service:
+        notes.add(filling=1)
         kafka, files = filled_clusters(shape, host.clock), DirectoryFiles(directory)
         for name, found in checkpoints(shape, kafka).items():
             files.write(checkpoint_file(name), write_checkpoint(found))
+        notes.add(filled=1)
         host.tasks.spawn(_append_as_told(kafka, shape, host, socket), "append as told")
         host.tasks.spawn(_append_always(kafka, shape, host), "append always")
         return Lagmon(kafka, files, settings.kept_lag_bytes)

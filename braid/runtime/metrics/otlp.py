@@ -7,7 +7,7 @@ imports OpenTelemetry's SDK, so processes import it only where OTLP is switched 
 import logging
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Final
 
@@ -34,6 +34,7 @@ from braid.kernel.limits.runtime import METRICS_PUSH_POINTS_MAX, METRICS_PUSH_SE
 from braid.runtime.metrics.instruments import MetricRegistry
 
 Point = NumberDataPoint | HistogramDataPoint
+_OF_RESOURCE: Final = "service.instance.id"
 _SCOPE: Final = InstrumentationScope("braid")
 _log: Final = logging.getLogger("braid.metrics")
 
@@ -55,14 +56,14 @@ def metrics_data(
         points_max: In one part. The points of one metric may be in several.
     """
     metrics: list[Metric] = []
-    room = points_max
+    room, instance = points_max, str(resource.attributes.get(_OF_RESOURCE, ""))
     for family in registry.collect():
         declared = registry.declared.get(family.name)
         if declared is None:
             continue
-        points = _points(declared.kind, family, started_ns, now_ns)
+        points = _points(declared.kind, family, instance, started_ns, now_ns)
         while some := list(islice(points, room)):
-            metrics.append(Metric(declared.name, declared.meaning, declared.unit, _data(declared.kind, some)))
+            metrics.append(Metric(declared.name, declared.meaning, _unit(declared.unit), _data(declared.kind, some)))
             room -= len(some)
             if not room:
                 yield _state(resource, metrics)
@@ -75,13 +76,26 @@ def _state(resource: Resource, metrics: Sequence[Metric]) -> MetricsData:
     return MetricsData([ResourceMetrics(resource, [ScopeMetrics(_SCOPE, metrics, "")], "")])
 
 
-def _points(kind: str, family: Family, started_ns: int, now_ns: int) -> Iterator[Point]:
+def _unit(unit: str) -> str:
+    """Returns a unit; none for a rate, which translators to Prometheus would append to a name that ends with it."""
+    return "" if "/" in unit else unit
+
+
+def _attributes(labels: Mapping[str, str], instance: str) -> dict[str, str]:
+    """Returns labels as attributes, without the instance that the resource names.
+
+    Translators make the label `instance` of the resource, and a collector drops metrics that have one label twice.
+    """
+    return {name: value for name, value in labels.items() if (name, value) != ("instance", instance)}
+
+
+def _points(kind: str, family: Family, instance: str, started_ns: int, now_ns: int) -> Iterator[Point]:
     if kind == "histogram":
-        yield from (_histogram(rows, started_ns, now_ns) for rows in _by_labels(family.samples))
+        yield from (_histogram(rows, instance, started_ns, now_ns) for rows in _by_labels(family.samples))
         return
     for each in family.samples:
         if not each.name.endswith("_created"):
-            yield NumberDataPoint(dict(each.labels), started_ns, now_ns, each.value)
+            yield NumberDataPoint(_attributes(each.labels, instance), started_ns, now_ns, each.value)
 
 
 def _data(kind: str, points: Sequence[Point]) -> Sum | Gauge | Histogram:
@@ -100,12 +114,12 @@ def _by_labels(samples: Sequence[Sample]) -> Iterator[list[Sample]]:
     yield from rows.values()
 
 
-def _histogram(row: Sequence[Sample], started_ns: int, now_ns: int) -> HistogramDataPoint:
+def _histogram(row: Sequence[Sample], instance: str, started_ns: int, now_ns: int) -> HistogramDataPoint:
     """One row as a point: Prometheus' buckets count everything up to their bound, OpenTelemetry's what is in them."""
     buckets = sorted((float(each.labels["le"]), int(each.value)) for each in row if each.name.endswith("_bucket"))
     counts = [count for _, count in buckets]
     return HistogramDataPoint(
-        attributes={name: value for name, value in row[0].labels.items() if name != "le"},
+        attributes={name: value for name, value in _attributes(row[0].labels, instance).items() if name != "le"},
         start_time_unix_nano=started_ns,
         time_unix_nano=now_ns,
         count=counts[-1],

@@ -7,7 +7,7 @@ import { CallError } from "./api/calls";
 import { Problem } from "./parts/Notes";
 import { router } from "./router";
 import { SignIn } from "./shell/SignIn";
-import { questions, useSession } from "./state/asking";
+import { questions, SESSION, useSession } from "./state/asking";
 import { applyPreferences } from "./state/preferences";
 import "./style/tokens.css";
 import "./style/base.css";
@@ -35,9 +35,7 @@ function Console(): ReactElement | null {
   return <RouterProvider router={router} context={{ session, onSignedOut: again }} />;
 }
 
-applyPreferences();
-const root = document.getElementById("root");
-if (root !== null) {
+function show(root: HTMLElement): void {
   createRoot(root).render(
     <StrictMode>
       <QueryClientProvider client={questions}>
@@ -46,3 +44,8 @@ if (root !== null) {
     </StrictMode>,
   );
 }
+
+applyPreferences();
+const root = document.getElementById("root");
+// The document has an empty frame, which stays until it is known who is signed in.
+if (root !== null) void questions.prefetchQuery(SESSION).then(() => show(root));

@@ -71,6 +71,20 @@ test("a failover bends the lane's line to the other cluster", () => {
   expect(after.flows[0]?.path.replaceAll(/[\d. -]+/g, " ")).toEqual(before.flows[0]?.path.replaceAll(/[\d. -]+/g, " "));
 });
 
+test("a narrow diagram fits a phone, and a failover bends its line, too", () => {
+  const before = layOut([channel(1, "east", "active"), channel(2, "west", "standby")], ["live", "dlq"], [], ["east", "west", "north"], true);
+  const after = layOut([channel(1, "east", "draining"), channel(2, "west", "active")], ["live", "dlq"], [], ["east", "west", "north"], true);
+  for (const box of [...after.chips, ...after.lanes, ...after.columns]) expect(box.x + box.width).toBeLessThanOrEqual(after.width);
+  expect(after.width).toBeLessThanOrEqual(350);
+  expect(after.columns.every((column) => after.lanes.every((lane) => column.y + column.height < lane.y))).toBe(true);
+  expect(new Set(after.chips.map((chip) => chip.y)).size).toBe(2);
+  expect(after.lanes.map((lane) => lane.name)).toEqual(["live", "dlq"]);
+  expect(after.chips.every((chip) => chip.y > (after.lanes[0]?.y ?? 0) && chip.y < (after.lanes[1]?.y ?? 0))).toBe(true);
+  expect(after.flows[0]?.key).toEqual(before.flows[0]?.key);
+  expect(after.flows[0]?.path).not.toEqual(before.flows[0]?.path);
+  expect(after.flows[0]?.path.replaceAll(/[\d. -]+/g, " ")).toEqual(before.flows[0]?.path.replaceAll(/[\d. -]+/g, " "));
+});
+
 test("weights are shares of a lane, and a channel that drains has none", () => {
   const diagram = layOut([channel(1, "east", "active", 3), channel(2, "west", "active", 1), channel(3, "west", "draining", 5)], [], [], []);
   expect(Object.fromEntries(diagram.chips.map((chip) => [chip.channel.generation, chip.share]))).toEqual({ 1: 0.75, 2: 0.25, 3: 0 });

@@ -9,7 +9,7 @@ from braid.kernel.errors import BraidError
 from braid.rpc.documents import Document, to_document
 from console.server.limits import SLOW_POLL_SECONDS
 from console.server.live.parts import Content, Single, Table
-from console.server.reads.lagmon import progress
+from console.server.reads.lagmon import lag_of_lease, progress
 from console.server.reads.listing import listing
 from console.server.reads.reader import Memo, Reader
 from console.server.reads.view import Params, Read
@@ -141,9 +141,17 @@ def _with_load(row: Document, load: float | None) -> Document:
 
 
 async def explained(reader: Reader, lease: str, group: str, at_ms: int) -> Document:
-    """Why a lease is where it is, or was at a moment, and its partition's progress now. Raises the assigner's error."""
+    """Why a lease is where it is, or was at a moment; and of its partition, progress and lag as they are now.
+
+    A page about one lease need not wait for all that is known of its group. Raises the assigner's error.
+    """
     request = api.ExplainLeaseRequest(lease=lease, group=group, at_ms=at_ms)
     found = await reader.one(ASSIGNER, "ExplainLease", request, api.ExplainLeaseResponse)
+    own, lag = (
+        (None, None)
+        if at_ms
+        else await asyncio.gather(progress(reader, found.lease), lag_of_lease(reader, found.lease))
+    )
     return {
         "lease": to_document(found.lease),
         "reasons": [
@@ -158,5 +166,6 @@ async def explained(reader: Reader, lease: str, group: str, at_ms: int) -> Docum
             for each in found.reasons
         ],
         "kept_from_sequence": found.kept_from_sequence,
-        "progress": None if at_ms else await progress(reader, found.lease),
+        "progress": own,
+        "lag": lag,
     }

@@ -79,6 +79,19 @@ async def progress(reader: Reader, lease: group_pb2.Lease) -> Document | None:
         return None
 
 
+async def lag_of_lease(reader: Reader, lease: group_pb2.Lease) -> Document | None:
+    """The lag of a lease's partition now. None where no replica tells."""
+    stream, lane, *_ = lease.name.split("/")
+    filter = api.LagFilter(group=lease.group, stream=stream, lane=lane, cluster=lease.cluster)
+    try:
+        found, _ = await lags(reader, filter, lag_pb2.LAG_DETAIL_PARTITION)
+    except BraidError:  # the lease is explained all the same
+        return None
+    own = (each for each in found if (each.topic, each.partition) == (lease.topic, lease.partition))
+    lag = next(own, None)
+    return None if lag is None else {"key": lag_key(lag, lag_pb2.LAG_DETAIL_PARTITION), **to_document(lag)}
+
+
 def lag_history() -> Read:
     """The group's lag over the last two hours, as one replica kept it."""
 

@@ -7,13 +7,17 @@ from numpy.typing import NDArray
 
 _Kind = TypeVar("_Kind", bound=np.generic)
 _LEAST: Final = 64
+_USUAL: Final = 2
 
 
-def grown(column: NDArray[_Kind], rows: int, fill: object = None) -> NDArray[_Kind]:
-    """Returns a column with room for so many rows at least; what it did not have holds `fill`, or anything."""
+def grown(column: NDArray[_Kind], rows: int, fill: object = None, spare: int = _USUAL) -> NDArray[_Kind]:
+    """Returns a column with room for so many rows at least; what it did not have holds `fill`, or anything.
+
+    It grows by one row for every `spare` that it had: more is copied where that is large, and less room is spare.
+    """
     if rows <= len(column):
         return column
-    room = max(_LEAST, rows, len(column) * 3 // 2)
+    room = max(_LEAST, rows, len(column) + len(column) // spare)
     found = np.empty((room, *column.shape[1:]), column.dtype)
     if fill is not None:
         found[len(column) :] = fill

@@ -28,6 +28,7 @@ from braid.kernel.ports import (
     OffsetAt,
     TopicPartition,
 )
+from services.lagmon.columns.sample_pools import tick_before
 from services.lagmon.domain import ClusterModel
 from services.lagmon.model.mesh_view import MeshView
 from services.lagmon.policy import Now
@@ -91,7 +92,7 @@ class EndWatch:
         there = [partition for partition in self._model.wanted() if partition in self._there]
         for batch in _batches(there):
             ends = await admin.offsets_at(dict.fromkeys(batch, OffsetAt.LATEST))
-            self._model.observe(ends, self._host.clock.elapsed())
+            self._model.observe(ends, tick_before(self._host.clock.elapsed()))
         await self._look_at_starts(admin, there)
 
     async def _look_at_starts(self, admin: KafkaAdmin, there: Sequence[TopicPartition]) -> None:

@@ -133,3 +133,16 @@ async def test_a_stranger_is_told_no_number(
             with pytest.raises(grpc.aio.AioRpcError) as refused:
                 await method(request, timeout=10)
             assert refused.value.code() is grpc.StatusCode.PERMISSION_DENIED
+
+
+async def test_a_newer_keda_learns_that_its_stream_is_not_served(
+    assigner: Replica, authority: Authority, tmp_path: Path
+) -> None:
+    """KEDA 2.21 asks for a stream of specifications, too, and goes on without one where it is unknown."""
+    ref = keda.ScaledObjectRef(name="indexer", namespace="apps", scalerMetadata=INDEXER)
+    async with connect(assigner, authority, tmp_path / "keda", KEDA) as channel:
+        path = "/externalscaler.ExternalScaler/StreamMetricSpec"
+        stream: grpc.aio.UnaryStreamMultiCallable[bytes, bytes] = channel.unary_stream(path)
+        with pytest.raises(grpc.aio.AioRpcError) as refused:
+            await stream(ref.SerializeToString(), timeout=10).read()
+        assert refused.value.code() is grpc.StatusCode.UNIMPLEMENTED

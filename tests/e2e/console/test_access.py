@@ -9,7 +9,7 @@ from tests.support.console.browsing import LOOKS, PAGES, SIZES, Theme, axe_viola
 from tests.support.console.recorded import RecordedServer, recorded_console
 from tests.support.console.states import STATES
 
-pytestmark = pytest.mark.real
+pytestmark = [pytest.mark.real, pytest.mark.untimed]
 # One look for each page and state: all four come about over them.
 _PLACES: Final = [*PAGES, *STATES]
 _SLICE: Final = [(name, *LOOKS[place % len(LOOKS)]) for place, name in enumerate(_PLACES)]

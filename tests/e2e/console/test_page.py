@@ -48,6 +48,38 @@ def test_a_failover_bends_the_diagram_at_its_event(chromium: Browser, server: Re
         assert page.evaluate("document.body.dataset.kept") == "yes"
 
 
+_OUTSIDE: Final = """(texts) => texts.filter((text) => {
+  const [own, screen] = [text.getBoundingClientRect(), document.documentElement.clientWidth];
+  const box = text.parentElement.querySelector('rect').getBoundingClientRect();
+  return own.left < box.left || own.right > box.right + 1 || own.right > screen;
+}).map((text) => text.textContent)"""
+
+
+# The channel at the end of a lane's line, by what the document says: both may still be on their way there.
+_LED_TO: Final = """(line) => {
+  const end = line.getAttribute('d').split(' ').at(-1);
+  const height = (chip) => chip.querySelector('rect').height.baseVal.value;
+  const middle = (chip) => parseFloat(chip.style.transform.split(',')[1]) + height(chip) / 2;
+  return [...document.querySelectorAll('.route .chip')].find((chip) => middle(chip) === Number(end)).textContent;
+}"""
+
+
+def test_a_phone_shows_a_whole_route_without_sideways_scrolls(chromium: Browser, server: RecordedServer) -> None:
+    """Lanes, clusters and channels are below each other. Each text is in its box, and lines follow a failover."""
+    with visit(chromium, server, size="phone") as page:
+        open_page(page, server, "/streams/logs")
+        diagram = page.locator(".route-scroll")
+        line, chips = page.locator("path.route-flow").first, page.locator(".route .chip")
+        assert "active on west" in line.evaluate(_LED_TO)
+        server.tell(_moved())
+        expect(page.locator(".chip", has_text="waits for producers: web-1")).to_have_count(2)
+        assert "active on east" in line.evaluate(_LED_TO)
+        assert diagram.evaluate("(it) => it.scrollWidth <= it.clientWidth && it.scrollHeight <= it.clientHeight")
+        assert page.locator(".route text").evaluate_all(_OUTSIDE) == []
+        assert [text for text in chips.all_text_contents() if " on " not in text] == []
+        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+
+
 def test_a_paused_page_holds_its_moment(chromium: Browser, server: RecordedServer) -> None:
     """Space pauses; what came meanwhile is shown at the next one."""
     with visit(chromium, server) as page:

@@ -7,7 +7,7 @@ from tests.support.console.browsing import LOOKS, PAGES
 from tests.support.console.pictures import ALL, KEPT, KEPT_BYTES_MAX, SHARE_MAX, Look, difference, taken
 from tests.support.console.recorded import RecordedServer
 
-pytestmark = pytest.mark.real
+pytestmark = [pytest.mark.real, pytest.mark.untimed]
 # One look for each page, another one than the slice of axe takes: all four come about over the pages.
 _SLICE = [Look(page, *LOOKS[(place + 1) % len(LOOKS)]) for place, page in enumerate(PAGES)]
 _RENEW = "look at build/console; where the change is meant: python -m tests.support.console.pictures"

@@ -50,6 +50,7 @@ def test_the_demo_is_watched_from_start_to_verdict(tmp_path: Path) -> None:
     assert [name for name, _ in chunks(picture)].count(b"fcTL") >= 6
 
 
+@pytest.mark.untimed
 def test_the_readmes_picture_is_what_a_browser_plays() -> None:
     """The kept picture has its frames, is small, and a browser decodes it to the size of a page."""
     picture = _README_PICTURE.read_bytes()

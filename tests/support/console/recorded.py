@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import parse_qs, unquote, urlsplit
 
+from console.server.web.page import accepts_gzip, compressed
 from tests.support.console import message_answers
 from tests.support.console.actions import command_of
 from tests.support.console.documents import HOSTILE, NOW_MS, Document
@@ -223,8 +224,11 @@ class _Handler(BaseHTTPRequestHandler):
         file = STATIC / path.strip("/")
         if not path.strip("/") or not file.is_file():
             file = STATIC / "index.html"
-        content = file.read_bytes()
+        packed = accepts_gzip(self.headers.get("Accept-Encoding", ""))
+        content = compressed(file) if packed else file.read_bytes()
         self.send_response(200)
+        if packed:
+            self.send_header("Content-Encoding", "gzip")
         self.send_header("Content-Type", _TYPES.get(file.suffix, "application/octet-stream"))
         self.send_header("Content-Length", str(len(content)))
         self.send_header("Content-Security-Policy", POLICY)

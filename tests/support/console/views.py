@@ -209,7 +209,9 @@ def _why(params: Mapping[str, str]) -> Document:
         _reason(2, f"granted to indexer-0, which bore the least load (0.78), {documents.HOSTILE}", "assigner-1"),
     ]
     progress = documents.progress() if lease else None
-    return {"lease": lease, "reasons": reasons, "kept_from_sequence": 118, "progress": progress}
+    place = ("cluster", "topic", "partition")
+    lag = next((each for each in documents.lease_lags() if lease and all(each[it] == lease[it] for it in place)), None)
+    return {"lease": lease, "reasons": reasons, "kept_from_sequence": 118, "progress": progress, "lag": lag}
 
 
 def _search(params: Mapping[str, str]) -> Document:

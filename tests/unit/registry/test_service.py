@@ -11,6 +11,7 @@ import pytest
 from braid.api.registry.v1 import registry_service_pb2 as api
 from braid.api.registry.v1 import stream_pb2
 from braid.kernel.errors import BraidError, TopicSealed
+from braid.kernel.limits.registry.resources import FAILOVER_WINDOW_SECONDS
 from braid.runtime.histories.kinds import Change, Reloaded
 from services.registry.model.topics import HOUR_MS
 from services.registry.reconciler import loop
@@ -67,7 +68,7 @@ def test_a_stranded_channel_outwaits_registries_and_then_drains(fault: str) -> N
         east = mesh.kafka.named("east")
         east.kill() if fault == "kill" else east.pause()
         await mesh.until_channel("logs/live/1", lambda channel: channel.stranded, 6)
-        await asyncio.sleep(1_200)
+        await asyncio.sleep(FAILOVER_WINDOW_SECONDS + 60)
         mesh.kill((await mesh.leader()).instance)
         await mesh.leader()
         await asyncio.sleep(60)

@@ -1,6 +1,5 @@
 """A service process applies its settings."""
 
-import gc
 from datetime import timedelta
 from pathlib import Path
 
@@ -8,8 +7,6 @@ import pytest
 
 from braid.api.mesh.v1.endpoint_pb2 import PLAINTEXT_METRICS, PLAINTEXT_STORE
 from braid.runtime.process import (
-    freeze_loaded,
-    loading,
     measure_store_certificate,
     plaintext_of,
     reaches_plain_store_beyond_this_machine,
@@ -61,33 +58,6 @@ def test_a_replica_says_what_others_see_in_plain_text() -> None:
     exposed = plaintext_of(Settings.model_validate({**fields, "metrics": "0.0.0.0:7501"}))
     assert exposed == [PLAINTEXT_STORE, PLAINTEXT_METRICS]
     assert plaintext_of(Settings.model_validate({**fields, "store": "sqlite:///x"})) == []
-
-
-def test_the_collector_no_longer_looks_at_what_is_loaded() -> None:
-    frozen = gc.get_freeze_count()
-    loaded = [[] for _ in range(1_000)]  # type: ignore[var-annotated]
-    try:
-        assert freeze_loaded() >= frozen + len(loaded)
-        assert len(gc.get_objects()) < len(loaded)
-    finally:
-        gc.unfreeze()
-        if frozen:
-            gc.freeze()
-
-
-def test_no_garbage_is_collected_while_histories_are_loaded() -> None:
-    frozen, collections = gc.get_freeze_count(), [0]
-    gc.callbacks.append(lambda event, info: collections.append(collections.pop() + 1))
-    try:
-        with loading():
-            loaded = [[] for _ in range(100_000)]  # type: ignore[var-annotated]
-        assert collections == [0] and gc.isenabled()
-        assert gc.get_freeze_count() >= frozen + len(loaded)
-    finally:
-        gc.callbacks.pop()
-        gc.unfreeze()
-        if frozen:
-            gc.freeze()
 
 
 @pytest.mark.parametrize(

@@ -133,9 +133,10 @@ def test_an_unknown_verb_is_told_how_to_ask(capsys: pytest.CaptureFixture[str]) 
 
 @pytest.mark.slow
 def test_the_site_of_this_checkout_has_no_fault(tmp_path: Path) -> None:
-    assert site.faults(ROOT) == []
-    site.build(ROOT, tmp_path / "site")
-    text = (tmp_path / "site" / "search.json").read_text()
+    built = tmp_path / "site"
+    site.build(ROOT, built)
+    assert [*site_faults(built, ROOT / "docs"), *markdown_faults(ROOT, built)] == []
+    text = (built / "search.json").read_text()
     assert all(word in text for word in ("ride_out_seconds", "BRAID_STORE", "braid dev --detach", "CopiesSettled"))
 
 

@@ -30,8 +30,9 @@ export function rememberCsrf(session: Session): void {
   csrf = session.csrf ?? "";
 }
 
+/** Asks without headers of its own: a preloaded answer is used for the same request alone. */
 export async function ask<T>(url: string): Promise<T> {
-  return (await answered(fetch(url, { headers: { Accept: "application/json" } }))) as T;
+  return (await answered(fetch(url))) as T;
 }
 
 export async function send<T>(url: string, body: unknown, method = "POST"): Promise<T> {

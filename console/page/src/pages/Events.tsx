@@ -1,6 +1,6 @@
 // Every decision with its cause and who asked for it: filter, follow, and go back through what is kept.
 import { useInfiniteQuery } from "@tanstack/react-query";
-import { useMemo, useState, type ReactElement } from "react";
+import { createContext, useContext, useMemo, useState, type ReactElement } from "react";
 import { ask, CallError, query } from "../api/calls";
 import type { Gap, MeshEvent } from "../api/documents";
 import { incidentTimeline } from "../format/exports";
@@ -11,10 +11,12 @@ import { Moment } from "../parts/moments";
 import { Empty, Nothing, Problem, Staleness } from "../parts/Notes";
 import { Table, type CellColumn } from "../parts/Table";
 import { Timeline } from "../parts/Timeline";
+import { EventLog } from "../state/event_log";
 import { useMoment } from "../state/moment";
 import { usePreferences } from "../state/preferences";
 import { useAddress, type Search } from "../state/search";
 import { nowOf, table, useView } from "../state/view";
+import type { TablePart } from "../api/parts";
 import { TravelSlider } from "../shell/Travel";
 import { EventFilters } from "./EventFilters";
 import { aboutOf, typeWords } from "./event_words";
@@ -46,32 +48,42 @@ function useOlder(filter: Record<string, string>) {
     initialPageParam: "",
     getNextPageParam: (page) => page.next_page_token || undefined,
     enabled: false,
+    structuralSharing: false, // events do not change: to compare all that were loaded with each further page would take longer and longer
   });
 }
 
-function joined(newest: readonly MeshEvent[], pages: readonly Older[]): MeshEvent[] {
-  const seen = new Map([...pages.flatMap((page) => page.events), ...newest].map((event) => [event.key, event]));
-  return [...seen.values()];
+const NO_PAGES: readonly Older[] = [];
+
+/** All events that were shown or loaded since the filter was chosen, newest first; none while the server lets none be seen. */
+function useShown(filter: Record<string, string>, newest: TablePart<MeshEvent>, pages: readonly Older[]): readonly MeshEvent[] {
+  const log = useMemo(() => new EventLog(), [query(filter)]);
+  return useMemo(() => {
+    if (newest.rows.length === 0 && newest.error !== null) return [];
+    for (const page of pages) log.add(page.events);
+    return log.add(newest.rows);
+  }, [log, newest.rows, newest.error, pages]);
 }
 
-function columns(open: string, onOpen: (key: string) => void): CellColumn<MeshEvent>[] {
-  return [
-    { id: "time", label: "Time", text: (row) => dateTime(row.time_ms, "utc"), order: (row) => row.time_ms, width: 128, cell: (row) => <Moment ms={row.time_ms} /> },
-    { id: "history", label: "About", text: aboutOf, width: 150, leave: "phone" },
-    {
-      id: "text",
-      label: "What happened",
-      text: (row) => `${typeWords(row.type)} ${row.text} ${row.type}`,
-      cell: (row) => (
-        <button type="button" className={`link${row.key === open ? " chosen" : ""}`} aria-expanded={row.key === open} onClick={() => onOpen(row.key === open ? "" : row.key)}>
-          <strong>{typeWords(row.type)}</strong> {row.text}
-        </button>
-      ),
-    },
-    { id: "actor", label: "By", text: (row) => row.actor || row.service, width: 120, leave: "tablet", cell: (row) => <span title={row.actor}>{row.actor.split("/").at(-1) || row.service}</span> },
-    { id: "cause", label: "Because", text: (row) => row.cause, width: 180, leave: "tablet" },
-  ];
+/** The event that is read in full, and how another is chosen: cells read it from here, so that columns stay the same. */
+const Chosen = createContext<{ open: string; choose: (key: string) => void }>({ open: "", choose: () => undefined });
+
+function What({ event }: { event: MeshEvent }): ReactElement {
+  const { open, choose } = useContext(Chosen);
+  const here = event.key === open;
+  return (
+    <button type="button" className={`link${here ? " chosen" : ""}`} aria-expanded={here} onClick={() => choose(here ? "" : event.key)}>
+      <strong>{typeWords(event.type)}</strong> {event.text}
+    </button>
+  );
 }
+
+const COLUMNS: readonly CellColumn<MeshEvent>[] = [
+  { id: "time", label: "Time", text: (row) => dateTime(row.time_ms, "utc"), order: (row) => row.time_ms, width: 128, cell: (row) => <Moment ms={row.time_ms} /> },
+  { id: "history", label: "About", text: aboutOf, width: 150, leave: "phone" },
+  { id: "text", label: "What happened", text: (row) => `${typeWords(row.type)} ${row.text} ${row.type}`, cell: (row) => <What event={row} /> },
+  { id: "actor", label: "By", text: (row) => row.actor || row.service, width: 120, leave: "tablet", cell: (row) => <span title={row.actor}>{row.actor.split("/").at(-1) || row.service}</span> },
+  { id: "cause", label: "Because", text: (row) => row.cause, width: 180, leave: "tablet" },
+];
 
 export function Events(): ReactElement {
   const [address, change] = useAddress();
@@ -81,7 +93,7 @@ export function Events(): ReactElement {
   const live = useView("events", filter);
   const older = useOlder(filter);
   const events = table<MeshEvent>(live, "events");
-  const rows = useMemo(() => joined(events.rows, older.data?.pages ?? []), [events.rows, older.data]);
+  const rows = useShown(filter, events, older.data?.pages ?? NO_PAGES);
   const [open, setOpen] = useState(address["event"] ?? "");
   const choose = (key: string): void => {
     setOpen(key);
@@ -92,20 +104,22 @@ export function Events(): ReactElement {
   return (
     <>
       <Title name="Events">
-        <Copy text={incidentTimeline(rows, zone)} label="Copy as incident timeline" />
+        <Copy text={() => Promise.resolve(incidentTimeline(rows, zone))} label="Copy as incident timeline" />
       </Title>
       {at_ms > 0 ? null : <TravelSlider />}
       <EventFilters address={address} change={change} />
       <Staleness part={events} now_ms={nowOf(live)} />
       <Timeline events={rows} onRange={(since, until) => change({ since_ms: String(since), until_ms: String(until) })} />
       {chosen ? <Detail event={chosen} onClose={() => choose("")} /> : null}
-      <Table
-        name="events"
-        rows={rows}
-        columns={columns(open, choose)}
-        sort="-time"
-        empty={<Nothing part={events}>{filtered ? <Empty title="No event fits." command="braid events">Widen the time, or remove a filter.</Empty> : <Empty title="Nothing has happened yet." command="braid create stream logs --lane live=4 --lane bulk=4" />}</Nothing>}
-      />
+      <Chosen.Provider value={{ open, choose }}>
+        <Table
+          name="events"
+          rows={rows}
+          columns={COLUMNS}
+          sort="-time"
+          empty={<Nothing part={events}>{filtered ? <Empty title="No event fits." command="braid events">Widen the time, or remove a filter.</Empty> : <Empty title="Nothing has happened yet." command="braid create stream logs --lane live=4 --lane bulk=4" />}</Nothing>}
+        />
+      </Chosen.Provider>
       <Gaps rows={[...table<Gap>(live, "gaps").rows, ...(older.data?.pages.flatMap((page) => page.gaps) ?? [])]} />
       {older.error instanceof CallError ? <Problem fault={older.error.fault} /> : null}
       <div className="buttons">

@@ -15,6 +15,7 @@ import { drainText, RouteDiagram, stateOf } from "../parts/RouteDiagram";
 import { State } from "../parts/State";
 import { Table, type CellColumn } from "../parts/Table";
 import { Tabs } from "../parts/Tabs";
+import { useNarrow } from "../state/screen";
 import { useAddress } from "../state/search";
 import { nowOf, table, useView, value } from "../state/view";
 import { AlertList } from "./AlertList";
@@ -58,9 +59,10 @@ function Route({ live, stream }: { live: LiveState; stream: Stream }): ReactElem
   const [address, change] = useAddress();
   const drained = address["channels"] === "drained" ? "drained" : "";
   const clusters = table<Cluster>(live, "clusters");
+  const narrow = useNarrow();
   const diagram = useMemo(
-    () => layOut(shownChannels(stream.status.channels, drained === "drained"), Object.keys(stream.spec.lanes), clusters.rows.filter((cluster) => stream.spec.clusters.length === 0 || stream.spec.clusters.includes(cluster.name) || stream.status.channels.some((channel) => channel.cluster === cluster.name)), stream.spec.clusters),
-    [stream, clusters.rows, drained],
+    () => layOut(shownChannels(stream.status.channels, drained === "drained"), Object.keys(stream.spec.lanes), clusters.rows.filter((cluster) => stream.spec.clusters.length === 0 || stream.spec.clusters.includes(cluster.name) || stream.status.channels.some((channel) => channel.cluster === cluster.name)), stream.spec.clusters, narrow),
+    [stream, clusters.rows, drained, narrow],
   );
   return (
     <Section

@@ -19,16 +19,25 @@ interface Explained {
   reasons: { time_ms: number; actor: string; history: string; sequence: number; type: string; text: string }[];
   kept_from_sequence: number;
   progress?: Progress | null;
+  lag?: Lag | null;
 }
 
-export function Why(props: { group: string; lease: string; lag: Lag | undefined; now_ms?: number; onClose: () => void }): ReactElement {
-  const { group, lease, lag, now_ms = Date.now(), onClose } = props;
+/** Asks why a lease is here. A group is named only where several have the lease. */
+export function useExplained(group: string, lease: string) {
   const at_ms = useMoment().ms;
-  const asked = useQuery({
+  return useQuery({
     queryKey: ["why", group, lease, at_ms],
     queryFn: () => ask<Explained>(`/api/why${query({ group, lease, at_ms: at_ms > 0 ? String(at_ms) : "" })}`),
     staleTime: 2_000,
   });
+}
+
+/** `lag` is followed; until it is there, that of the answer is shown. */
+export function Why(props: { group: string; lease: string; lag: Lag | undefined; now_ms?: number; onClose: () => void }): ReactElement {
+  const { group, lease, now_ms = Date.now(), onClose } = props;
+  const at_ms = useMoment().ms;
+  const asked = useExplained(group, lease);
+  const lag = props.lag ?? asked.data?.lag ?? undefined;
   return (
     <section className="why" aria-label={`Why ${lease} is here`}>
       <header className="section-head">

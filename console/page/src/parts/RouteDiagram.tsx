@@ -25,18 +25,20 @@ function words(diagram: Diagram): string {
 }
 
 export function RouteDiagram({ diagram, now_ms }: { diagram: Diagram; now_ms: number }): ReactElement {
-  const { width, height } = diagram;
+  const { width, height, stacked } = diagram;
+  const around = stacked ? {} : { tabIndex: 0, role: "region", "aria-label": "Diagram of lanes over clusters" };
+  const size = stacked ? {} : { width, height };
   return (
-    <div className="route-scroll" tabIndex={0} role="region" aria-label="Diagram of lanes over clusters">
-      <svg className="route" width={width} height={height} viewBox={`0 0 ${width} ${height}`} role="img" aria-label={`Route: ${words(diagram)}`}>
+    <div className={`route-scroll${stacked ? " stacked" : ""}`} {...around}>
+      <svg className="route" {...size} viewBox={`0 0 ${width} ${height}`} role="img" aria-label={`Route: ${words(diagram)}`}>
         {diagram.columns.map((column) => (
-          <Column key={column.name} column={column} height={height} />
+          <Column key={column.name} column={column} />
         ))}
         {diagram.lanes.map((lane) => (
           <g key={lane.name}>
-            <rect className="route-lane" x={0} y={lane.y + lane.height / 2 - 18} width={SIZES.lane} height={36} rx={6} />
+            <rect className="route-lane" x={lane.x} y={lane.y} width={lane.width} height={lane.height} rx={6} />
             <text className="route-lane-name" x={12} y={lane.y + lane.height / 2 + 4}>
-              {lane.name.length > 13 ? `${lane.name.slice(0, 12)}…` : lane.name}
+              {fitted(lane.name, lane.width - 24)}
               <title>{lane.name}</title>
             </text>
           </g>
@@ -45,47 +47,54 @@ export function RouteDiagram({ diagram, now_ms }: { diagram: Diagram; now_ms: nu
           <path key={flow.key} className="route-flow" d={flow.path} style={{ d: `path("${flow.path}")`, strokeWidth: 2 + 8 * flow.share } as CSSProperties} />
         ))}
         {diagram.chips.map((chip) => (
-          <Chip key={chip.channel.name} chip={chip} now_ms={now_ms} />
+          <Chip key={chip.channel.name} chip={chip} named={stacked} now_ms={now_ms} />
         ))}
       </svg>
     </div>
   );
 }
 
-function Column({ column, height }: { column: Diagram["columns"][number]; height: number }): ReactElement {
+/** The beginning of a text that has room in so many pixels; letters of this size are seven wide at the most, on average. */
+function fitted(text: string, pixels: number): string {
+  const most = Math.max(4, Math.floor(pixels / 6.6));
+  return text.length > most ? `${text.slice(0, most - 1)}…` : text;
+}
+
+function Column({ column }: { column: Diagram["columns"][number] }): ReactElement {
   const navigate = useNavigate();
   const health = column.cluster?.status.health ?? "unknown";
   const tone = column.cluster ? toneOf(health) : "idle";
   const cordoned = column.cluster?.status.cordoned ? ", cordoned" : "";
+  const state = `${health.replaceAll("_", " ")}${cordoned}${column.cluster?.spec.zone ? `, zone ${column.cluster.spec.zone}` : ""}`;
   return (
     <g className={`route-column tone-${tone}`} onClick={() => void navigate({ to: "/clusters/$name", params: { name: column.name } })}>
-      <rect className="route-cluster" x={column.x} y={0} width={SIZES.column} height={height} rx={8} />
-      <text className="route-cluster-name" x={column.x + 12} y={20}>
-        {column.name}
+      <title>{`${column.name}: ${state}`}</title>
+      <rect className="route-cluster" x={column.x} y={column.y} width={column.width} height={column.height} rx={8} />
+      <text className="route-cluster-name" x={column.x + 12} y={column.y + 20}>
+        {fitted(column.name, column.width - 24)}
       </text>
-      <svg x={column.x + 12} y={28} width={11} height={11} className="tone-mark">
+      <svg x={column.x + 12} y={column.y + 28} width={11} height={11} className="tone-mark">
         <Shape tone={tone} />
       </svg>
-      <text className="route-cluster-state" x={column.x + 28} y={38}>
-        {health.replaceAll("_", " ")}
-        {cordoned}
-        {column.cluster?.spec.zone ? `, zone ${column.cluster.spec.zone}` : ""}
+      <text className="route-cluster-state" x={column.x + 28} y={column.y + 38}>
+        {fitted(state, column.width - 32)}
       </text>
     </g>
   );
 }
 
-function Chip({ chip, now_ms }: { chip: Placed; now_ms: number }): ReactElement {
+/** `named`: it says on which cluster it is, which no column shows. */
+function Chip({ chip, named, now_ms }: { chip: Placed; named: boolean; now_ms: number }): ReactElement {
   const { channel } = chip;
   const state = stateOf(channel);
   const tone = toneOf(state);
+  const since = `gen ${channel.generation} · ${age(channel.state_since_ms, now_ms)}`;
   const second =
     channel.state === "draining"
       ? drainText(channel)
       : channel.state === "active"
         ? `${percent(chip.share)} of the lane, ${counted(channel.partitions, "partition")}`
         : counted(channel.partitions, "partition");
-  const short = second.length > 32 ? `${second.slice(0, 31)}…` : second;
   return (
     <g className={`chip tone-${tone}`} style={{ transform: `translate(${chip.x}px, ${chip.y}px)` }}>
       <title>{`${channel.name} on ${channel.cluster}, topic ${channel.topic}: ${state}, ${second}`}</title>
@@ -95,13 +104,13 @@ function Chip({ chip, now_ms }: { chip: Placed; now_ms: number }): ReactElement 
         <Shape tone={tone} />
       </svg>
       <text className="chip-state" x={30} y={22}>
-        {state}
+        {named ? fitted(`${state} on ${channel.cluster}`, chip.width - 46 - 7 * since.length) : state}
       </text>
       <text className="chip-age" x={chip.width - 10} y={22} textAnchor="end">
-        gen {channel.generation} · {age(channel.state_since_ms, now_ms)}
+        {since}
       </text>
       <text className="chip-more" x={14} y={43}>
-        {short}
+        {fitted(second, chip.width + 10)}
       </text>
     </g>
   );

@@ -22,15 +22,18 @@ export const questions = new QueryClient({
   defaultOptions: { queries: { retry: false, refetchOnWindowFocus: false, staleTime: 60_000 } },
 });
 
+/** The first question of all. The document's head preloads it, beside this script. */
+export const SESSION = {
+  queryKey: ["session"],
+  queryFn: async (): Promise<Session> => {
+    const session = await ask<Session>("/api/session");
+    rememberCsrf(session);
+    return session;
+  },
+};
+
 export function useSession(): { session: Session | undefined; error: Error | null; again: () => void } {
-  const asked = useQuery({
-    queryKey: ["session"],
-    queryFn: async () => {
-      const session = await ask<Session>("/api/session");
-      rememberCsrf(session);
-      return session;
-    },
-  });
+  const asked = useQuery(SESSION);
   return { session: asked.data, error: asked.error, again: () => void asked.refetch() };
 }
 

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from braid.api.registry.v1 import stream_pb2
+from braid.kafka.memory.retention import FIRST_LOOK_MS, LOOK_INTERVAL_MS
 from braid.kernel.limits.registry.health import STRAND_ALLOWANCE_HOURS
 from braid.kernel.limits.registry.resources import TAIL_LOOK_SECONDS
 from braid.kernel.ports import HistoryId, TopicPartition
@@ -30,6 +31,7 @@ TOPIC, CHANNEL = "braid.logs.live.1", "logs/live/1"
 FIRST = TopicPartition(TOPIC, 0)
 DAYS = 24 * 3_600
 AWAY_SECONDS = 40 * DAYS
+LOOKED_TWICE_SECONDS = (FIRST_LOOK_MS + LOOK_INTERVAL_MS) / 1000 + 10  # by a broker that has just started
 KEPT_HOURS = 168 + STRAND_ALLOWANCE_HOURS
 AUTOMATIC, PROPOSE, OFF = (
     stream_pb2.FAILOVER_MODE_AUTOMATIC,
@@ -88,11 +90,11 @@ async def retention_events(mesh: Mesh) -> list[str]:
 
 
 async def tail_after_return(mesh: Mesh, failover: stream_pb2.FailoverMode.ValueType) -> int:
-    """Where the log starts when the cluster is back for ten minutes and its group has done nothing since."""
+    """Where the log starts once the cluster is back and looked twice; its group has done nothing since."""
     await carrying(mesh, failover)
     await away_for_days(mesh)
     mesh.kafka.named("east").start()
-    await asyncio.sleep(600)
+    await asyncio.sleep(LOOKED_TWICE_SECONDS)
     return mesh.kafka.named("east").log(FIRST).start
 
 
@@ -137,7 +139,7 @@ def test_a_long_distrusted_cluster_does_not_expire_its_tail() -> None:
         mesh.kafka.named("east").start()
         await mesh.until(lambda: retention(mesh) == "-1", 2, "retention is not lifted")
         assert (await mesh.channel(CHANNEL)).stranded, "it is not trusted yet"
-        await asyncio.sleep(400)
+        await asyncio.sleep(LOOKED_TWICE_SECONDS)
         assert mesh.kafka.named("east").log(FIRST).start == 0
         assert not (await mesh.channel(CHANNEL)).stranded
 
@@ -160,7 +162,7 @@ def test_retention_returns_once_it_takes_nothing_unfinished() -> None:
         await mesh.commit("east", "indexer", TOPIC, 3, 0)
         await mesh.until(lambda: retention(mesh) == str(KEPT_HOURS * HOUR_MS), 2 * TAIL_LOOK_SECONDS, "kept for ever")
         assert await retention_events(mesh) == ["RetentionLifted", "RetentionRestored"]
-        await asyncio.sleep(600)
+        await asyncio.sleep(LOOKED_TWICE_SECONDS)
         assert east.log(FIRST).start == 3, "what is done goes"
         assert not (await mesh.channel(CHANNEL)).drain_holders
 
@@ -202,7 +204,7 @@ def test_a_second_absence_endangers_what_came_after_the_first() -> None:
         assert retention(mesh) != "-1"
         await away_for_days(mesh, 4)
         east.start()
-        await asyncio.sleep(600)
+        await asyncio.sleep(LOOKED_TWICE_SECONDS)
         assert east.log(FIRST).start <= 3
         assert retention(mesh) == "-1"
 

@@ -21,10 +21,11 @@ from prometheus_client.core import Metric
 from prometheus_client.parser import text_string_to_metric_families
 
 from braid.kernel.metrics import MetricDeclaration
-from braid.runtime.metrics.instruments import MetricRegistry, counter
+from braid.runtime.metrics.instruments import MetricRegistry, counter, gauge
 from braid.runtime.metrics.otlp import MetricPush, metrics_data
 from braid.runtime.metrics.sampled import SampledMetric
 from braid.runtime.telemetry import make_assigner_metrics, make_dlq_metrics, make_metrics, make_tls_metrics
+from braid.telemetry.exporting import resource_of
 
 Key = tuple[str, tuple[tuple[str, str], ...]]
 RESOURCE = Resource({"service.name": "braid-registry"})
@@ -184,3 +185,22 @@ def test_a_registry_that_cannot_be_read_ends_nothing(caplog: pytest.LogCaptureFi
     assert [record.message for record in caplog.records][:1] == [
         "metrics are not taken by OTLP: RuntimeError: changed while it was read"
     ]
+
+
+def test_a_label_that_the_resource_has_is_sent_once() -> None:
+    registry = make_metrics("registry", "registry-0").registry
+    peers = MetricDeclaration("braid_peer_rows", "gauge", "{row}", ("instance",), "Rows")
+    SampledMetric(registry, peers).replace({("registry-0",): 1.0, ("registry-1",): 2.0})
+    (data,) = metrics_data(registry, resource_of("braid-registry", "registry-0"), 1, 2)
+    found = dict(pushed(data))
+    assert found[key("braid_service_info", {"service": "registry"})] == 1.0
+    assert (found[key("braid_peer_rows", {})], found[key("braid_peer_rows", {"instance": "registry-1"})]) == (1.0, 2.0)
+
+
+def test_a_rates_unit_is_in_its_name_alone() -> None:
+    registry = MetricRegistry()
+    for name, unit in (("braid_taken_bytes_per_second", "By/s"), ("braid_taken_bytes", "By")):
+        gauge(registry, MetricDeclaration(name, "gauge", unit, (), "Bytes")).set(1)
+    (data,) = metrics_data(registry, RESOURCE, 1, 2)
+    units = {each.name: each.unit for each in data.resource_metrics[0].scope_metrics[0].metrics}
+    assert units == {"braid_taken_bytes_per_second": "", "braid_taken_bytes": "By"}

@@ -27,7 +27,7 @@ export function RecordPane({ record, form, onClose }: PaneProps): ReactElement {
   return (
     <section
       ref={pane}
-      className="record-pane"
+      className={`record-pane${asked.isFetching && !asked.data ? " reading" : ""}`}
       aria-label="Message"
       tabIndex={-1}
       onKeyDown={(event) => {
