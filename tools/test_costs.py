@@ -66,11 +66,10 @@ def processor_seconds(above: int, proc: Path = Path("/proc")) -> float:
     return sum(ticks.get(process, 0) for process in below) / _TICK
 
 
-def read_cost() -> Cost:
-    """The present reading."""
-    above = os.environ.get(_ABOVE)
-    if above and _WORKER not in os.environ:
-        return Cost(processor_seconds(int(above)), monotonic())
+def read_cost(above: int | None) -> Cost:
+    """The present reading: of all processes below one, or of this one and its ended children."""
+    if above is not None:
+        return Cost(processor_seconds(above), monotonic())
     times = os.times()
     return Cost(process_time() + times.children_user + times.children_system, monotonic())
 
@@ -80,14 +79,16 @@ class Summing:
 
     def __init__(self) -> None:
         """Begins with the first test."""
-        self._last = read_cost()
+        above = os.environ.get(_ABOVE)  # read once: tests patch the environment
+        self._above = int(above) if above and _WORKER not in os.environ else None
+        self._last = read_cost(self._above)
         self._costs: defaultdict[str, Cost] = defaultdict(lambda: Cost(0.0, 0.0))
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_makereport(self) -> Generator[None, pytest.TestReport, pytest.TestReport]:
         """Adds the cost since the report before."""
         report = yield
-        now, before = read_cost(), self._last
+        now, before = read_cost(self._above), self._last
         self._last = now
         report.user_properties = [*report.user_properties, (_PROPERTY, [*now.since(before)])]
         return report
