@@ -192,12 +192,14 @@ class _Events:
 
     async def _newest(self, request: ListEventsRequest, aggregates: Aggregates, within: str) -> ListEventsResponse:
         page = ListEventsResponse(revision=aggregates.revision)
-        found = await newest_events(aggregates, within, request.newest)
+        found = await newest_events(aggregates, within, request.newest + 1, request.until_ms)
         page.gaps.extend(map(gap_message, found.gaps))
+        page.more = len(found.events) > request.newest
         weight = 0
-        for record in found.events:
+        for record in found.events[: request.newest]:
             weight += len(record.data)
             if page.events and weight > EVENTS_PAGE_BYTES_MAX:
+                page.more = True
                 break
             if matches(request.filter, record):
                 page.events.append(event_record(record))
@@ -246,11 +248,9 @@ class _Events:
 
 
 def _check_newest(request: ListEventsRequest) -> None:
-    """Raises `Invalid` where the newest events are too many, or asked for beside a moment."""
+    """Raises `Invalid` where the newest events are too many."""
     if not 0 < request.newest <= PAGE_SIZE_MAX:
         raise Invalid(f"{request.newest} of the newest events", field="newest", remedy=f"ask for 1 to {PAGE_SIZE_MAX}")
-    if request.until_ms:
-        raise Invalid("the newest events are those of now", field="newest", remedy="ask for `latest` up to a moment")
 
 
 def _parse_token(token: str) -> tuple[str, int]:

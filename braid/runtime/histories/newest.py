@@ -1,6 +1,7 @@
-"""The newest events of many histories, found without reading all of them."""
+"""The newest events of many histories, now or up to a moment, found without reading all of them."""
 
 import asyncio
+from collections.abc import Sequence
 from heapq import nlargest
 
 from braid.kernel.limits.runtime import LOADS_AT_ONCE
@@ -11,12 +12,13 @@ from braid.runtime.histories.kinds import RecordedEvent
 from braid.runtime.histories.past import Listed
 
 
-async def newest_events(aggregates: Aggregates, prefix: str, most: int) -> Listed:
-    """Lists the newest events of the histories under a prefix, newest first.
+async def newest_events(aggregates: Aggregates, prefix: str, most: int, until_ms: int = 0) -> Listed:
+    """Lists the newest events of the histories under a prefix, newest first; those up to a moment if `until_ms` is set.
 
     The newest `most` events are in the `most` histories that were appended to last, and most often in the first few of
-    them: those are read first, until the next one ended before the oldest event that is wanted. A leader's clock that
-    was set back hides what it appended before from this, not from lists of single histories.
+    them: those are read first, until the next one ended before the oldest event that is wanted. Up to a moment, every
+    history that goes on after it is read first, for it may end there with any event. A leader's clock that was set back
+    hides what it appended before from this, not from lists of single histories.
 
     Raises:
         CorruptHistory: an event does not decode.
@@ -24,12 +26,13 @@ async def newest_events(aggregates: Aggregates, prefix: str, most: int) -> Liste
     """
     found: list[RecordedEvent] = []
     gaps: list[Gap] = []
-    wanted = _last_appended_first(aggregates, prefix, most)
+    wanted = _last_appended_first(aggregates, prefix, most, until_ms)
     for start in range(0, len(wanted), LOADS_AT_ONCE):
         some = wanted[start : start + LOADS_AT_ONCE]
         if len(found) >= most and 0 < aggregates.pasts.last_ms(some[0]) < found[most - 1].context.now_ms:
             break
-        for listed in await asyncio.gather(*(aggregates.listed(each, 0, most, latest=most) for each in some)):
+        listing = (aggregates.listed(each, 0, most, until_ms=until_ms, latest=most) for each in some)
+        for listed in await asyncio.gather(*listing):
             found += listed.events
             gaps += listed.gaps
         found.sort(key=lambda each: (-each.context.now_ms, each.history, -each.sequence))
@@ -37,8 +40,11 @@ async def newest_events(aggregates: Aggregates, prefix: str, most: int) -> Liste
     return Listed(found, gaps)
 
 
-def _last_appended_first(aggregates: Aggregates, prefix: str, most: int) -> list[HistoryId]:
-    """Histories whose last append has no known time, then the most recently appended ones."""
+def _last_appended_first(aggregates: Aggregates, prefix: str, most: int, until_ms: int) -> Sequence[HistoryId]:
+    """Histories whose last append has no known time or was after the moment, then the most recently appended ones."""
     histories, last_ms = aggregates.histories(prefix), aggregates.pasts.last_ms
-    unknown = [each for each in histories if not last_ms(each)]
-    return [*unknown, *nlargest(most, (each for each in histories if last_ms(each)), key=last_ms)]
+    first, later = list[HistoryId](), list[HistoryId]()
+    for each in histories:
+        at_ms = last_ms(each)
+        (first if not at_ms or 0 < until_ms < at_ms else later).append(each)
+    return [*first, *nlargest(most, later, key=last_ms)]

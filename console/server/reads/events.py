@@ -36,13 +36,18 @@ _OWNERS: Final[Mapping[str, str]] = {
 
 
 class _Found:
-    """Events of several services, and the errors of services that could not be read."""
+    """Events of several services, and the errors of services that could not be read.
+
+    Attributes:
+        divided_ms: The latest moment of which, and before which, a service left out events; 0 for none.
+    """
 
     def __init__(self) -> None:
         self.records: list[EventRecord] = []
         self.gaps: list[EventGap] = []
         self.errors: dict[str, BraidError] = {}  # by service
         self.more = False
+        self.divided_ms = 0
 
     def check(self) -> None:
         """Raises the first error where nothing at all was read."""
@@ -75,9 +80,13 @@ async def page_back(reader: Reader, params: Params) -> Document:
     found = await _read(reader, given, EVENTS_MAX)
     found.check()
     records = _sorted(found.records)
-    shown = records[:EVENTS_MAX]
-    while len(shown) < len(records) and records[len(shown)].metadata.time_ms == shown[-1].metadata.time_ms:
-        shown.append(records[len(shown)])  # a moment is never divided: the next page begins before it
+    whole = [each for each in records if each.metadata.time_ms > found.divided_ms]
+    if records and not whole:
+        whole = records
+        found.gaps.append(EventGap(reason="more events of one moment than a page holds: look at single histories"))
+    shown = whole[:EVENTS_MAX]
+    while len(shown) < len(whole) and whole[len(shown)].metadata.time_ms == shown[-1].metadata.time_ms:
+        shown.append(whole[len(shown)])  # a moment is never divided: the next page begins before it
     events: list[Value] = [{"key": _key(each), **event_row(each)} for each in shown]
     gaps: list[Value] = [to_document(each) for each in found.gaps[:EVENTS_MAX]]
     errors: list[Value] = [problem_of(each).document() for each in found.errors.values()]
@@ -140,17 +149,28 @@ async def _read_service(reader: Reader, service: str, params: Params, latest: in
         until_ms=until_ms,
         latest=0 if all_kept else latest,
         filter=wanted,
-        newest=0 if all_kept or until_ms else latest + 1,  # one more, to know that there are more
+        newest=0 if all_kept else latest + 1,  # one more: of older releases a full page says that there are more
     )
 
     def items(page: ListEventsResponse) -> list[EventRecord]:
         into.gaps.extend(page.gaps)
+        if page.more or len(page.events) == request.newest > 0:
+            into.divided_ms = max(into.divided_ms, page.events[-1].metadata.time_ms)
+            into.more = True
         return [each for each in page.events if _matches(each, wanted)]
 
-    seconds = PAST_SECONDS if AT in params else READ_SECONDS
-    records, more = await reader.pages(
-        service, "ListEvents", request, ListEventsResponse, items, EVENTS_READ_MAX, seconds=seconds
-    )
+    async def read() -> tuple[list[EventRecord], bool]:
+        seconds = PAST_SECONDS if until_ms else READ_SECONDS
+        most = EVENTS_READ_MAX
+        return await reader.pages(service, "ListEvents", request, ListEventsResponse, items, most, seconds=seconds)
+
+    try:
+        records, more = await read()
+    except Invalid as error:
+        if error.field != "newest":
+            raise
+        request.newest = 0  # a replica of an older release, which lists up to a moment alone
+        records, more = await read()
     into.records.extend(records)
     into.more = into.more or more
 

@@ -131,16 +131,20 @@ def test_the_newest_events_are_one_page_within_bounds() -> None:
             return await channel.unary(path, request, ListEventsResponse, CallOptions(1.0))
 
         found = await ask(ListEventsRequest(newest=3, filter=EventFilter()))
-        assert [each.sequence for each in found.events] == [5, 4, 3] and not found.next_page_token
+        assert [each.sequence for each in found.events] == [5, 4, 3] and not found.next_page_token and found.more
+        assert not (await ask(ListEventsRequest(newest=PAGE_SIZE_MAX))).more
+        until_ms = found.events[-1].metadata.time_ms - 1
+        before = await ask(ListEventsRequest(history="counter", newest=2, until_ms=until_ms))
+        assert [each.sequence for each in before.events] == [2, 1]
         assert not (await ask(ListEventsRequest(newest=3, filter=EventFilter(actor="nobody")))).events
         for wrong in (-1, PAGE_SIZE_MAX + 1):
             with pytest.raises(Invalid) as refused:
                 await ask(ListEventsRequest(newest=wrong))
             assert refused.value.field == "newest" and refused.value.remedy
-        with pytest.raises(Invalid, match="those of now"):
-            await ask(ListEventsRequest(newest=1, until_ms=1))
+        assert not (await ask(ListEventsRequest(newest=1, until_ms=1))).events
         with patch.object(rpc_service, "EVENTS_PAGE_BYTES_MAX", 1):
-            assert [each.sequence for each in (await ask(ListEventsRequest(newest=3))).events] == [5]
+            full = await ask(ListEventsRequest(newest=3))
+            assert [each.sequence for each in full.events] == [5] and full.more
 
     run(scenario())
 

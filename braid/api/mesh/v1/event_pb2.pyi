@@ -128,8 +128,9 @@ class ListEventsRequest(_message.Message):
     """Only so many of each history, the newest of those; 0 for all. Older releases list all."""
     newest: _builtins.int
     """Only so many of all histories together, the newest by the times of histories' last events, newest first, in one
-    page that may end earlier where it is full; at most 1,000, 0 for all. Not with `until_ms`. It leaves out notes
-    about archives, and records of calls list all. Older releases list all.
+    page that may end earlier where it is full; at most 1,000, 0 for all. With `until_ms`, the newest up to then, which
+    older releases refuse: every history that goes on after it is read. It leaves out notes about archives, and records
+    of calls list all. Older releases list all.
     """
     @_builtins.property
     def filter(self) -> Global___EventFilter:
@@ -196,11 +197,14 @@ class ListEventsResponse(_message.Message):
     NEXT_PAGE_TOKEN_FIELD_NUMBER: _builtins.int
     GAPS_FIELD_NUMBER: _builtins.int
     REVISION_FIELD_NUMBER: _builtins.int
+    MORE_FIELD_NUMBER: _builtins.int
     next_page_token: _builtins.str
     revision: _builtins.int
     """All events up to this revision were there when the page was made. Watch after that of the first page to miss none;
     some of those listed are watched again.
     """
+    more: _builtins.bool
+    """With `newest`: whether older events, or more of the oldest one's moment, were left out. Older releases do not say."""
     @_builtins.property
     def events(self) -> _containers.RepeatedCompositeFieldContainer[Global___EventRecord]:
         """Oldest first within a history."""
@@ -216,10 +220,11 @@ class ListEventsResponse(_message.Message):
         next_page_token: _builtins.str = ...,
         gaps: _abc.Iterable[Global___EventGap] | None = ...,
         revision: _builtins.int = ...,
+        more: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["events", b"events", "gaps", b"gaps", "next_page_token", b"next_page_token", "revision", b"revision"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["events", b"events", "gaps", b"gaps", "more", b"more", "next_page_token", b"next_page_token", "revision", b"revision"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

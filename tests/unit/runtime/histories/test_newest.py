@@ -58,6 +58,25 @@ def test_they_are_what_all_events_end_with(seed: int, most: int) -> None:
     run_virtual(scenario())
 
 
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("most", [1, 7, 40])
+def test_up_to_a_moment_they_are_what_events_until_then_end_with(seed: int, most: int) -> None:
+    async def scenario() -> None:
+        dice, seat = Random(seed), await (await Seat("a").follow()).lead()
+        for _ in range(150):
+            await grow(seat, f"c-{min(dice.randrange(60), dice.randrange(60)):02d}", dice.choice((1, 1, 1, 5)))
+        everything = await every_event(seat)
+        for part in (0.0, 0.3, 0.6, 0.99):
+            until_ms = everything[int(part * (len(everything) - 1))].context.now_ms
+            expected = [each for each in everything if each.context.now_ms <= until_ms]
+            found = await newest_events(seat.aggregates, "", most, until_ms)
+            assert [(each.history, each.sequence) for each in found.events] == [
+                (each.history, each.sequence) for each in expected[:most]
+            ]
+
+    run_virtual(scenario())
+
+
 def test_few_histories_are_read_of_many() -> None:
     async def scenario() -> None:
         seat = await (await Seat("a").follow()).lead()
