@@ -149,12 +149,12 @@ async def _read_service(reader: Reader, service: str, params: Params, latest: in
         until_ms=until_ms,
         latest=0 if all_kept else latest,
         filter=wanted,
-        newest=0 if all_kept else latest + 1,  # one more: of older releases a full page says that there are more
+        newest=0 if all_kept else latest + 1,  # one more: older releases do not say that there are more
     )
 
     def items(page: ListEventsResponse) -> list[EventRecord]:
         into.gaps.extend(page.gaps)
-        if page.more or len(page.events) == request.newest > 0:
+        if page.more and page.events:
             into.divided_ms = max(into.divided_ms, page.events[-1].metadata.time_ms)
             into.more = True
         return [each for each in page.events if _matches(each, wanted)]
