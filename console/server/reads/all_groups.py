@@ -96,6 +96,11 @@ class AllGroups:
         """The table with its lag as it is now. Raises lagmon's error."""
         return await self._answered(self._lags, reader)
 
+    async def known_lags(self, reader: Reader) -> GroupTable:
+        """The table with its lag as it was last read, whether or not a service answers now."""
+        await self._lags.read(reader)
+        return self.table
+
     async def groups_in_sight(self, reader: Reader, names: Sequence[str]) -> Mapping[str, bytes]:
         """The messages of some groups by name, newer than in the table; none where the table is new enough."""
         if not names or not self._groups.slow:
@@ -105,8 +110,14 @@ class AllGroups:
         return {each.name: each.SerializeToString() for each in found.groups}
 
     async def lags_in_sight(self, reader: Reader, names: Sequence[str]) -> Mapping[str, Sequence[LaneLag]]:
-        """The lag of some groups by name, likewise; what does not fit one page is as in the table."""
-        if not names or not self._lags.slow:
+        """The lag of some groups by name, likewise; what does not fit one page is as in the table.
+
+        Where the list of all was not answered, as one of very many groups may not be in time, these rows still are.
+        Raises lagmon's error.
+        """
+        if not names and self._lags.error is not None:
+            raise self._lags.error
+        if not names or not (self._lags.slow or self._lags.error):
             return {}
         wanted, detail = lagmon.LagFilter(groups=names), lag_pb2.LAG_DETAIL_LANE
         request = lagmon.ListLagRequest(filter=wanted, detail=detail, page_size=PAGE_SIZE_MAX)
@@ -192,7 +203,7 @@ def windowed_groups() -> tuple[Read, Read]:
     async def lag(reader: Reader, params: Params) -> Mapping[str, Content]:
         every = _all_of(reader)
         await every.settle(reader)
-        table = await every.lags(reader)
+        table = await every.known_lags(reader)
         window = _window(table, params)
         names = list(dict.fromkeys((*told, *window.names)))
         newer = await every.lags_in_sight(reader, names)

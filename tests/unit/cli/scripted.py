@@ -31,6 +31,7 @@ class ScriptedLagmon:
         self.page_rows = 1_000
         self.silent = False
         self.refusal: BraidError | None = None
+        self.all_refused: BraidError | None = None  # why lag of all groups together is not listed
         self.asked: list[lagmon_api.ListLagRequest] = []
         self.alerts: list[alert_pb2.Alert] = []
         self.silenced: list[lagmon_api.CreateSilenceRequest | lagmon_api.DeleteSilenceRequest] = []
@@ -109,6 +110,8 @@ class ScriptedLagmon:
         self.asked.append(request)
         if self.refusal is not None:
             raise self.refusal
+        if self.all_refused is not None and not (request.filter.group or request.filter.groups):
+            raise self.all_refused
         rows = self._matching(request.filter)
         start = int(request.page_token or "0")
         end = start + self.page_rows

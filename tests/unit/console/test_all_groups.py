@@ -8,6 +8,7 @@ import pytest
 from braid.api.assigner.v1 import assigner_service_pb2 as api
 from braid.api.assigner.v1 import group_pb2
 from braid.api.lagmon.v1 import lag_pb2
+from braid.kernel.errors import DeadlineExceeded, Unavailable
 from console.server.limits import FEED_LINGER_SECONDS, LATE_LIST_SECONDS, UNSEEN_SECONDS
 from console.server.reads import all_groups
 from console.server.views import VIEWS
@@ -142,6 +143,20 @@ async def test_a_page_does_not_wait_for_a_slow_list_twice() -> None:
     await shell.me.host.clock.sleep(GOOD_SECONDS + 1.0 + LATE_LIST_SECONDS)
     late = (await browser.get("/api/views/groups?sort=-lag&first=0")).json["parts"]["window"]["value"]["order"]
     assert late == ["bbb", "a"], "a page that was closed for long begins with a new list"
+
+
+@virtual
+async def test_rows_in_sight_are_told_where_the_list_of_all_is_not() -> None:
+    shell = await started("a", "bbb")
+    shell.lagmon.all_refused = DeadlineExceeded("very many groups")
+    browser = await ConsoleMesh(shell).signed_in()
+    lag = (await browser.get("/api/views/groups")).json["parts"]["lag"]
+    assert (lag["stale"], {row["group"] for row in lag["rows"]}) == (False, {"a", "bbb"})
+    nothing = (await browser.get("/api/views/groups?q=no-such-group")).json["parts"]["lag"]
+    assert nothing["error"]["status"] == 504, "no row is in sight, so the list's error is told"
+    shell.lagmon.refusal = Unavailable("away")
+    await shell.me.host.clock.sleep(10.0)
+    assert (await browser.get("/api/views/groups?sort=group")).json["parts"]["lag"]["error"]["status"] == 503
 
 
 @pytest.mark.usefixtures("slow")
