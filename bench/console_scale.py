@@ -9,10 +9,8 @@ scrolled, and weighs the console and the tab. `--units` is the number of groups.
 import asyncio
 import contextlib
 import sys
-import tempfile
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Final, NamedTuple
 
 import psutil
@@ -21,7 +19,7 @@ from bench.harness.arguments import Asked, asked
 from bench.harness.console_tab import LONG_MS, Scrolled, Tab, Visitor, chromium
 from bench.harness.rounds import Sample, rows
 from bench.harness.tables import Table, made_with
-from bench.harness.twins.mesh import TwinMesh, twin_mesh
+from bench.harness.twins.mesh import TwinMesh, mesh_directory, serving
 from bench.harness.twins.shape import CLUSTERS, LOG_RECORDS, PARTITIONS, Shape, group_name
 from testbed.patience import Deadline
 
@@ -34,7 +32,6 @@ QUICK_EVENTS: Final = 1_000
 WATCHED: Final = 1  # the group that changes; its stream has the same number
 WHEEL: Final = (60, 700, 0.05)  # turns, pixels each, seconds between two
 _MEMORY_SECONDS: Final = 0.2
-_PLACE: Final = "/dev/shm" if Path("/dev/shm").is_dir() else None  # on a disk its syncs decide how long filling takes
 _GROUPS: Final = "table[aria-label='groups'] tbody"
 _EVENTS: Final = "table[aria-label='events'] tbody"
 _SCROLLED: Final = "[aria-label='groups table']"
@@ -88,8 +85,9 @@ class Found:
 async def contest(how: Asked) -> Table:
     """Fills the mesh, and plays all pages."""
     shape, found, deadline = Shape(how.units), Found(), Deadline(1.0)
-    with tempfile.TemporaryDirectory(prefix="braid-console-", dir=_PLACE) as directory:
-        async with twin_mesh(shape, Path(directory)) as mesh, chromium() as browser, _weighed(mesh, found):
+    with mesh_directory() as directory:
+        mesh = TwinMesh(shape, directory)
+        async with serving(mesh), chromium() as browser, _weighed(mesh, found):
             visitor = Visitor(browser, mesh.address)
             await visitor.sign_in(mesh.sign_in("/access"))
             await _open_pages(shape, visitor, how.rounds, found)
@@ -225,7 +223,7 @@ def told(scrolled: Scrolled) -> str:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the benchmark."""
-    how = asked(__doc__, units=45_000, quick_units=500, arguments=None if arguments is None else list(arguments))
+    how = asked(__doc__, units=45_000, quick_units=500, arguments=arguments)
     asyncio.run(contest(how)).publish(how.directory)
     return 0
 

@@ -10,7 +10,6 @@ of events.
 import asyncio
 import contextlib
 import sys
-import tempfile
 import time
 from collections.abc import AsyncIterator, Sequence
 from itertools import count
@@ -22,7 +21,7 @@ from bench.harness.arguments import Asked, asked
 from bench.harness.console_tab import LONG_MS, Scrolled, Tab, Visitor, chromium
 from bench.harness.rounds import Sample, rows
 from bench.harness.tables import Table, made_with
-from bench.harness.twins.mesh import TwinMesh
+from bench.harness.twins.mesh import TwinMesh, mesh_directory, serving
 from bench.harness.twins.shape import Shape, group_name
 from braid.host.system import system_host
 from braid.kernel.decider import Context
@@ -45,7 +44,6 @@ _EVENTS: Final = "table[aria-label='events'] tbody"
 _SCROLLED: Final = "[aria-label='events table']"
 _BUTTON: Final = "Load older events"
 _OLDER: Final = ".buttons button:not([disabled])"
-_PLACE: Final = "/dev/shm" if Path("/dev/shm").is_dir() else None  # on a disk its syncs decide how long filling takes
 
 
 class Found(NamedTuple):
@@ -111,24 +109,14 @@ class LongMesh(TwinMesh):
 async def contest(how: Asked) -> Table:
     """Fills the mesh, loads everything, and scrolls."""
     deadline = Deadline(1.0)
-    with tempfile.TemporaryDirectory(prefix="braid-timeline-", dir=_PLACE) as directory:
-        async with _long_mesh(how.units, Path(directory)) as mesh, chromium() as browser:
+    with mesh_directory() as directory:
+        mesh = LongMesh(-(-how.units // GROUPS_LONG), directory)
+        async with serving(mesh), chromium() as browser:
             visitor = Visitor(browser, mesh.address)
             await visitor.sign_in(mesh.sign_in("/access"))
             async with visitor.tab() as tab:
                 found = await _play(mesh, tab, how)
     return table(mesh.shape, found, deadline.share, "void: a quick run" if how.quick else "")
-
-
-@contextlib.asynccontextmanager
-async def _long_mesh(events: int, directory: Path) -> AsyncIterator[TwinMesh]:
-    """A mesh with as many events at least, until the block ends."""
-    mesh = LongMesh(-(-events // GROUPS_LONG), directory)
-    try:
-        await mesh.start()
-        yield mesh
-    finally:
-        await mesh.close()
 
 
 async def _play(mesh: TwinMesh, tab: Tab, how: Asked) -> Found:
@@ -141,7 +129,7 @@ async def _play(mesh: TwinMesh, tab: Tab, how: Asked) -> Found:
 
 
 async def _load(tab: Tab, wanted: int) -> list[float]:
-    """Loads older events until there are as many; returns milliseconds of each page."""
+    """Loads older events until the table has `wanted` of them; returns the milliseconds of each page."""
     took = []
     while await _count(tab) < wanted:
         begun = time.perf_counter()
@@ -198,7 +186,7 @@ def table(shape: Shape, found: Found, share: float, verdict: str) -> Table:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the benchmark."""
-    how = asked(__doc__, units=40_000, quick_units=1_500, arguments=None if arguments is None else list(arguments))
+    how = asked(__doc__, units=40_000, quick_units=1_500, arguments=arguments)
     asyncio.run(contest(how)).publish(how.directory)
     return 0
 

@@ -11,7 +11,6 @@ import contextlib
 import json
 import math
 import sys
-import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -23,7 +22,7 @@ import psutil
 from bench.harness.arguments import Asked, asked
 from bench.harness.rounds import Sample, rows
 from bench.harness.tables import Table, made_with
-from bench.harness.twins.mesh import READY_SECONDS, TwinMesh
+from bench.harness.twins.mesh import READY_SECONDS, TwinMesh, mesh_directory
 from bench.harness.twins.service import FILLING, NOTES
 from bench.harness.twins.shape import CLUSTERS, PARTITIONS, Shape
 from braid.api.lagmon.v1 import lag_pb2
@@ -33,11 +32,9 @@ from braid.kernel.limits.names import PAGE_SIZE_MAX
 from testbed.patience import Deadline
 
 AIM_SECONDS: Final = 60.0
-CALL_SECONDS: Final = 30.0
 QUICK_WATCHED_SECONDS: Final = 2.0
 WATCHED_SECONDS: Final = 20.0  # with the whole view, for pauses of a process that has loaded everything
 _POLL_SECONDS: Final = 1.0  # each look has a table of all rows computed
-_PLACE: Final = "/dev/shm" if Path("/dev/shm").is_dir() else None  # on a disk its syncs decide how long filling takes
 
 
 class View(NamedTuple):
@@ -78,8 +75,8 @@ async def contest(how: Asked) -> Table:
     """Fills the mesh, and restarts its lag monitor again and again."""
     shape, found, deadline = Shape(how.units), Found(), Deadline(1.0)
     watched = QUICK_WATCHED_SECONDS if how.quick else WATCHED_SECONDS
-    with tempfile.TemporaryDirectory(prefix="braid-restart-", dir=_PLACE) as directory:
-        mesh = TwinMesh(shape, Path(directory))
+    with mesh_directory() as directory:
+        mesh = TwinMesh(shape, directory)
         try:
             await mesh.fill()
             for number in range(how.rounds + 1):
@@ -91,16 +88,23 @@ async def contest(how: Asked) -> Table:
 
 
 async def _start(mesh: TwinMesh, found: Found, lanes: int, watched_seconds: float) -> int:
-    """Starts the lag monitor, waits for its whole view of so many lanes or more, and looks on; returns their number."""
+    """Starts the lag monitor, waits until its view has all lanes, and looks on; returns their number.
+
+    Args:
+        mesh: All its services but the lag monitor run.
+        found: Takes the figures.
+        lanes: The number in the view before: fewer are not the whole view.
+        watched_seconds: For which it looks on.
+    """
     began = time.monotonic()
     await mesh.begin(mesh.services["lagmon"])
     served, process = time.monotonic(), psutil.Process(mesh.services["lagmon"].pid)
     filling, filled = (next(note["at"] for note in notes(mesh.directory) if what in note) for what in FILLING)
     began += filled - filling
     view = await _whole_view(mesh, lanes)
-    ended, took = time.monotonic(), process.cpu_times()
+    ended, took = time.monotonic(), sum(process.cpu_times()[:2])
     found.add("serves", served - began)
-    found.add("has the whole view", ended - began, took.user + took.system)
+    found.add("has the whole view", ended - began, took)
     found.add("fills its clusters, left out", filled - filling)
     found.pauses_ms.setdefault("until the whole view", []).extend(pauses(mesh.directory, served, ended))
     await asyncio.sleep(watched_seconds)
@@ -119,17 +123,10 @@ async def _whole_view(mesh: TwinMesh, lanes: int) -> View:
     deadline = time.monotonic() + READY_SECONDS
     while time.monotonic() < deadline:
         with contextlib.suppress(BraidError):
-            if await _last_is_fresh(mesh) and (view := await _view(mesh)).whole and view.lanes >= lanes:
+            if await mesh.last_is_fresh() and (view := await _view(mesh)).whole and view.lanes >= lanes:
                 return view
         await asyncio.sleep(_POLL_SECONDS)
     raise TimeoutError(f"not within {READY_SECONDS:g} s: the whole view")
-
-
-async def _last_is_fresh(mesh: TwinMesh) -> bool:
-    """Looks at one group, which is cheap, before pages of all are asked for."""
-    one = api.LagFilter(group=f"group-{mesh.shape.groups - 1:06d}")
-    found = await _ask(mesh, api.ListLagRequest(filter=one, detail=lag_pb2.LAG_DETAIL_LANE))
-    return bool(found.lags) and not found.catching_up and not any(each.stale for each in found.lags)
 
 
 async def _view(mesh: TwinMesh) -> View:
@@ -137,17 +134,12 @@ async def _view(mesh: TwinMesh) -> View:
     lanes, fresh, token = 0, True, ""
     while True:
         request = api.ListLagRequest(detail=lag_pb2.LAG_DETAIL_LANE, page_size=PAGE_SIZE_MAX, page_token=token)
-        page = await _ask(mesh, request)
+        page = await mesh.lag(request)
         lanes += len(page.lags)
         fresh = fresh and not page.catching_up and not any(each.stale for each in page.lags)
         token = page.next_page_token
         if not token or not fresh:
             return View(lanes, fresh and lanes >= mesh.shape.groups)
-
-
-async def _ask(mesh: TwinMesh, request: api.ListLagRequest) -> api.ListLagResponse:
-    client = mesh.clients["lagmon"]
-    return await client.unary("ListLag", request, api.ListLagResponse, any_replica=True, timeout_seconds=CALL_SECONDS)
 
 
 def notes(directory: Path) -> list[Mapping[str, float]]:
@@ -176,7 +168,7 @@ def _told(paused_ms: Sequence[float]) -> str:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the benchmark."""
-    how = asked(__doc__, units=45_000, quick_units=500, arguments=None if arguments is None else list(arguments))
+    how = asked(__doc__, units=45_000, quick_units=500, arguments=arguments)
     asyncio.run(contest(how)).publish(how.directory)
     return 0
 

@@ -1,6 +1,7 @@
 """The command-line arguments that every benchmark accepts."""
 
 import argparse
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -24,7 +25,7 @@ class Asked(NamedTuple):
     directory: Path
 
 
-def asked(doc: str | None, units: int, quick_units: int, arguments: list[str] | None = None) -> Asked:
+def asked(doc: str | None, units: int, quick_units: int, arguments: Sequence[str] | None = None) -> Asked:
     """Reads the command line.
 
     Args:

@@ -2,11 +2,10 @@
 
 import asyncio
 import contextlib
-import json
 import os
 import tempfile
 import time
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,7 +19,6 @@ from braid.api.lagmon.v1 import lag_pb2
 from braid.api.lagmon.v1 import lagmon_service_pb2 as lagmon_api
 from braid.api.registry.v1 import cluster_pb2
 from braid.api.registry.v1 import registry_service_pb2 as registry_api
-from braid.host.console_links import sign_in_url
 from braid.host.system import system_host
 from braid.kafka.cluster import AioKafka
 from braid.kernel.ports import TopicPartition
@@ -127,7 +125,6 @@ class LagGround:
     def __init__(self, kafka: KafkaBroker, groups: Groups, directory: Path) -> None:
         self.kafka = kafka
         self.groups = groups
-        self._directory = directory
         self._addresses = {name: f"127.0.0.1:{free_port()}" for name in _SERVICES}
         store = f"sqlite://{directory}/store.db"
         self._services = {
@@ -149,12 +146,12 @@ class LagGround:
 
     def sign_in(self) -> str:
         """An address that signs a browser in at the console."""
-        return sign_in_url(self.address, self._directory / "console", "/", int(time.time() * 1_000))
+        return self.console.sign_in("/", int(time.time() * 1_000))
 
     @property
     def address(self) -> str:
         """Where browsers find the console."""
-        return str(json.loads((self._directory / "console" / "ready.json").read_text())["console"])
+        return self.console.address
 
     def pids(self) -> dict[str, int]:
         """Each process by name."""
@@ -163,8 +160,7 @@ class LagGround:
 
     def cpu_seconds(self) -> dict[str, float]:
         """The CPU that each process took so far."""
-        times = {name: psutil.Process(pid).cpu_times() for name, pid in self.pids().items()}
-        return {name: each.user + each.system for name, each in times.items()}
+        return {name: sum(psutil.Process(pid).cpu_times()[:2]) for name, pid in self.pids().items()}
 
     async def start(self) -> None:
         """Starts the processes; returns once the lag of every group is known."""
@@ -194,18 +190,13 @@ class LagGround:
         return not answer.catching_up and len(answer.lags) == PARTITIONS and not answer.lags[0].stale
 
 
-@contextlib.contextmanager
-def _directory() -> Iterator[Path]:
-    with tempfile.TemporaryDirectory(prefix="braid-bench-") as made:
-        yield Path(made)
-
-
 @contextlib.asynccontextmanager
 async def lag_ground(groups: Groups) -> AsyncIterator[LagGround]:
     """A broker, groups, services and a console, until the block ends."""
     async with AsyncExitStack() as stack:
         kafka = stack.enter_context(broker(apart=False))
-        ground = LagGround(kafka, groups, stack.enter_context(_directory()))
+        directory = stack.enter_context(tempfile.TemporaryDirectory(prefix="braid-bench-"))
+        ground = LagGround(kafka, groups, Path(directory))
         stack.callback(ground.kill)
         await groups.write(kafka.bootstrap)
         await ground.start()

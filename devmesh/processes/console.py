@@ -1,9 +1,11 @@
 """The console as a process of a mesh."""
 
+import json
 import os
 from pathlib import Path
 from typing import Final
 
+from braid.host.console_links import sign_in_url
 from braid.host.tls.paths import Tls
 from devmesh.blueprint import CONSOLE, ConsolePlace, console_command, console_settings
 from devmesh.files import remove
@@ -24,9 +26,24 @@ class ConsoleProcess(Process):
 
     def __init__(self, directory: Path, listen: str, endpoint: str, tls: Tls | None = None) -> None:
         super().__init__(CONSOLE, directory / "console.log")
+        self._directory = directory
         self._ready_file = directory / "ready.json"
         place = ConsolePlace(listen, endpoint, str(directory), str(self._ready_file), tls)
         self._settings = console_settings(place)
+
+    @property
+    def address(self) -> str:
+        """The address at which browsers find it, once it is ready."""
+        return str(json.loads(self._ready_file.read_text())["console"])
+
+    def sign_in(self, path: str, now_ms: int) -> str:
+        """Returns an address that signs a browser in, once, and shows a page.
+
+        Args:
+            path: Of the page.
+            now_ms: The time, since the epoch: the link is good for some minutes from then.
+        """
+        return sign_in_url(self.address, self._directory, path, now_ms)
 
     def start(self) -> None:
         """Starts it; `wait_ready` tells when it answers. Raises `Refused` when it runs already."""

@@ -4,21 +4,21 @@ import asyncio
 import contextlib
 import json
 import sys
+import tempfile
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
 
 from bench.harness.twins.groups import write_groups
 from bench.harness.twins.service import SOCKET
-from bench.harness.twins.shape import LANE, PARTITIONS, Shape
+from bench.harness.twins.shape import LANE, PARTITIONS, Shape, group_name
 from braid.api.assigner.v1 import assigner_service_pb2 as assigner_api
 from braid.api.assigner.v1 import group_pb2
 from braid.api.lagmon.v1 import lag_pb2
 from braid.api.lagmon.v1 import lagmon_service_pb2 as lagmon_api
 from braid.api.registry.v1 import cluster_pb2, stream_pb2
 from braid.api.registry.v1 import registry_service_pb2 as registry_api
-from braid.host.console_links import sign_in_url
 from braid.host.system import system_host
 from braid.kernel.errors import BraidError
 from braid.rpc.directory import Directory
@@ -29,9 +29,13 @@ from devmesh.processes.console import ConsoleProcess
 from devmesh.processes.process import Process, ServiceProcess
 from testbed.ports import free_port
 
+M = TypeVar("M", bound="TwinMesh")
+
 READY_SECONDS: Final = 600.0
+LAG_CALL_SECONDS: Final = 30.0
 CREATED_AT_ONCE: Final = 8  # streams
 SERVICES: Final = ("registry", "assigner", "lagmon", "dlq")
+_MEMORY: Final = Path("/dev/shm")
 
 
 class TwinMesh:
@@ -60,7 +64,7 @@ class TwinMesh:
         """Starts everything; returns once the lag of every group is known."""
         await self.fill()
         await self._step("lagmon, dlq and console serve", self._begin_rest())
-        await self._step("lag of all groups is known", self._until(self._lag_known, "every group has its lag"))
+        await self._step("lag of all groups is known", self._until(self.last_is_fresh, "every group has its lag"))
 
     async def fill(self) -> None:
         """Starts the registry and the assigner with all groups, and nothing else."""
@@ -76,12 +80,23 @@ class TwinMesh:
 
     def sign_in(self, path: str) -> str:
         """An address that signs a browser in and shows a page."""
-        return sign_in_url(self.address, self.directory / "console", path, int(time.time() * 1_000))
+        return self.console.sign_in(path, int(time.time() * 1_000))
 
     @property
     def address(self) -> str:
         """Where browsers find the console."""
-        return str(json.loads((self.directory / "console" / "ready.json").read_text())["console"])
+        return self.console.address
+
+    async def lag(self, request: lagmon_api.ListLagRequest) -> lagmon_api.ListLagResponse:
+        """Asks the lag monitor for a page."""
+        answer, lagmon = lagmon_api.ListLagResponse, self.clients["lagmon"]
+        return await lagmon.unary("ListLag", request, answer, any_replica=True, timeout_seconds=LAG_CALL_SECONDS)
+
+    async def last_is_fresh(self) -> bool:
+        """Whether the last group's lag is known: a look at one group is cheap, where pages of all are not."""
+        last = lagmon_api.LagFilter(group=group_name(self.shape.groups - 1))
+        found = await self.lag(lagmon_api.ListLagRequest(filter=last, detail=lag_pb2.LAG_DETAIL_LANE))
+        return bool(found.lags) and not found.catching_up and not any(each.stale for each in found.lags)
 
     async def append(self, stream: int, records: int) -> None:
         """Appends records to the first partition of a stream, as the lag monitor will see them."""
@@ -143,13 +158,6 @@ class TwinMesh:
         finally:
             await store.close()
 
-    async def _lag_known(self) -> bool:
-        """Whether the last group's lag is known."""
-        filter = lagmon_api.LagFilter(group=f"group-{self.shape.groups - 1:06d}")
-        request = lagmon_api.ListLagRequest(filter=filter, detail=lag_pb2.LAG_DETAIL_LANE)
-        found = await self.clients["lagmon"].unary("ListLag", request, lagmon_api.ListLagResponse, any_replica=True)
-        return bool(found.lags) and not found.lags[0].stale
-
     async def _until(self, condition: Callable[[], Awaitable[bool]], what: str) -> None:
         deadline = time.monotonic() + READY_SECONDS
         while True:
@@ -161,10 +169,19 @@ class TwinMesh:
             await asyncio.sleep(0.5)
 
 
+@contextlib.contextmanager
+def mesh_directory() -> Iterator[Path]:
+    """A directory for a mesh, in memory where the system has that: a disk's syncs would decide how long filling takes.
+
+    It is removed when the block ends.
+    """
+    with tempfile.TemporaryDirectory(prefix="braid-bench-", dir=_MEMORY if _MEMORY.is_dir() else None) as directory:
+        yield Path(directory)
+
+
 @contextlib.asynccontextmanager
-async def twin_mesh(shape: Shape, directory: Path) -> AsyncIterator[TwinMesh]:
-    """A mesh that serves until the block ends."""
-    mesh = TwinMesh(shape, directory)
+async def serving(mesh: M) -> AsyncIterator[M]:
+    """Starts a mesh, which serves until the block ends."""
     try:
         await mesh.start()
         yield mesh
