@@ -108,5 +108,15 @@ def spawn_guarded(command: Sequence[str], log: Path, environment: Mapping[str, s
     return _spawner().submit(create).result()
 
 
+def end_guarded(process: Child, seconds: float) -> None:
+    """Ends a child in order (SIGTERM), and by force where it takes longer than `seconds`."""
+    process.terminate()
+    try:
+        process.wait(seconds)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+
+
 def _guarded(command: Sequence[str]) -> list[str]:
     return [sys.executable, "-I", "-S", "-c", _WRAPPER, str(os.getpid()), *command]

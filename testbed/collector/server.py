@@ -1,8 +1,6 @@
-"""A collector that runs the configuration of deploy/, on ports of its own, and hands on what passed through it."""
+"""A collector that runs the configuration of deploy/, on free ports, and hands on all that it receives."""
 
 import json
-import signal
-import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -10,7 +8,7 @@ from typing import Final
 from urllib.request import urlopen
 
 from braid.kernel.errors import Unavailable
-from devmesh.processes.guard import spawn_guarded
+from devmesh.processes.guard import end_guarded, spawn_guarded
 from testbed.collector.binary import collector_binary
 from testbed.patience import wait
 from testbed.ports import free_port
@@ -23,7 +21,7 @@ _SERVES: Final = "Everything is ready"
 
 
 class CollectorProcess:
-    """A running collector, and where it takes and serves what.
+    """A running collector, with its addresses.
 
     Attributes:
         endpoint: Where it takes OTLP over gRPC.
@@ -57,7 +55,7 @@ class CollectorProcess:
         """Returns a second configuration, which changes ports in that of deploy/, and adds an exporter to pipelines.
 
         Args:
-            handed_on: Where OTLP over gRPC takes what passed.
+            handed_on: The address to which it hands on, by OTLP over gRPC.
             exporters: Of the pipelines that hand it on, by their names: a configuration replaces lists as a whole.
         """
         return {
@@ -85,7 +83,7 @@ def running_collector(
 
     Args:
         directory: Where its second configuration and its log go.
-        handed_on: Where OTLP over gRPC takes what passed.
+        handed_on: The address to which it hands on, by OTLP over gRPC.
         exporters: Those that pipelines of deploy/ have, by the names of the pipelines that hand on what passed.
 
     Raises:
@@ -102,9 +100,4 @@ def running_collector(
             raise Unavailable(f"the collector ended while starting: {collector.said()}")
         yield collector
     finally:
-        process.send_signal(signal.SIGTERM)
-        try:
-            process.wait(CALL_SECONDS)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
+        end_guarded(process, CALL_SECONDS)

@@ -1,8 +1,6 @@
 """A Prometheus server that scrapes given addresses, and answers about what it scraped."""
 
 import json
-import signal
-import subprocess
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -12,8 +10,7 @@ from urllib.parse import urlencode, urlsplit
 from urllib.request import urlopen
 
 from braid.kernel.errors import Invalid
-from devmesh.processes.forks.child import Child
-from devmesh.processes.guard import spawn_guarded
+from devmesh.processes.guard import end_guarded, spawn_guarded
 from testbed.patience import until
 from testbed.ports import free_port
 from testbed.prometheus.binaries import prometheus_binaries
@@ -100,13 +97,4 @@ async def prometheus(directory: Path, urls: Sequence[str], rules: Sequence[Path]
         await until(server.scraped, "all targets scraped", START_SECONDS)
         yield server
     finally:
-        _end(process)
-
-
-def _end(process: "Child") -> None:
-    process.send_signal(signal.SIGTERM)
-    try:
-        process.wait(CALL_SECONDS)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        process.wait()
+        end_guarded(process, CALL_SECONDS)
