@@ -2,10 +2,10 @@
 
 `python -m tools.test_costs tests/integration/test_dlq.py …` runs pytest with these arguments and prints the files that
 cost most, by either. It keeps what each test took in `build/costs.txt`: both figures, then the test. What a fixture
-takes counts for the test that starts or ends it; what a shared process takes meanwhile, for the test that runs then.
+takes counts for the test that starts or ends it. A shared process counts for the test that runs at the time.
 
 The processes of a test are all descendants of this one: it adopts those whose parents have ended
-(`PR_SET_CHILD_SUBREAPER`, prctl(2)). Thus tests must run one after the other. With `--numprocesses` each worker counts
+(`PR_SET_CHILD_SUBREAPER`, prctl(2)). So tests must run one after the other. With `--numprocesses` each worker counts
 only itself and the children that it has waited for: right for unit tests, too little for others. Needs Linux.
 """
 
@@ -18,10 +18,12 @@ from collections import defaultdict
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from time import monotonic, process_time  # tests patch `time.monotonic`
+from time import monotonic  # tests patch `time.monotonic`
 from typing import Final, NamedTuple
 
 import pytest
+
+from tools.seconds_spent import read_seconds
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 KEPT: Final = "build/costs.txt"  # below the checkout
@@ -70,8 +72,7 @@ def read_cost(above: int | None) -> Cost:
     """The present reading: of all processes below one, or of this one and its ended children."""
     if above is not None:
         return Cost(processor_seconds(above), monotonic())
-    times = os.times()
-    return Cost(process_time() + times.children_user + times.children_system, monotonic())
+    return Cost(read_seconds().processor, monotonic())
 
 
 class Summing:

@@ -3,8 +3,17 @@
 import stat
 import sys
 from pathlib import Path
+from typing import Final
 
 import pytest
+
+# `go` as tests have it: in place of a binary it writes a file of the module, which `written` names.
+GO_BUILD: Final = """
+import pathlib
+output = pathlib.Path(sys.argv[sys.argv.index("-o") + 1])
+output.parent.mkdir(parents=True, exist_ok=True)
+output.write_text(pathlib.Path("{written}").read_text())
+"""
 
 
 def write_tool(directory: Path, name: str, body: str) -> Path:

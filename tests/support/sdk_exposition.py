@@ -22,7 +22,7 @@ def used_once(reader: MetricReader) -> MeterProvider:
     meter = provider.get_meter("braid")
     made = vars(Instruments(meter))
     zone = meter.create_counter(ZONE_IO.name, ZONE_IO.unit, ZONE_IO.meaning)
-    declared = {each.name: each for each in (*CATALOGUE, ZONE_IO)}
+    declared = _declared()
     for instrument in (*made.values(), zone):
         use = instrument.record if hasattr(instrument, "record") else instrument.add
         use(1, {name: "x" for name in declared[instrument.name].labels})
@@ -33,7 +33,7 @@ def exposition() -> str:
     """Uses each declared instrument once, and returns what a collector's exporter of Prometheus would serve."""
     reader = InMemoryMetricReader()
     provider = used_once(reader)
-    declared = {each.name: each for each in (*CATALOGUE, ZONE_IO)}
+    declared = _declared()
     data = reader.get_metrics_data()
     assert data is not None
     lines: list[str] = []
@@ -42,6 +42,10 @@ def exposition() -> str:
     assert not declared, f"declared, but never made: {sorted(declared)}"
     provider.shutdown()
     return "\n".join(lines) + "\n"
+
+
+def _declared() -> dict[str, MetricDeclaration]:
+    return {each.name: each for each in (*CATALOGUE, ZONE_IO)}
 
 
 def _family(declared: MetricDeclaration, points: object) -> Iterator[str]:

@@ -7,15 +7,9 @@ import pytest
 
 from braid.kernel.errors import Unavailable
 from testbed.collector import binary
-from tests.support.fake_tools import only_on_path, write_tool
+from tests.support.fake_tools import GO_BUILD, only_on_path, write_tool
 
-# A stand-in: `go` writes what it builds where the binary shall be, and what it was asked to build beside it.
-BUILD: Final = """
-import pathlib
-output = pathlib.Path(sys.argv[sys.argv.index("-o") + 1])
-output.parent.mkdir(parents=True, exist_ok=True)
-output.write_text(pathlib.Path("main.go").read_text())
-"""
+BUILD: Final = GO_BUILD.format(written="main.go")
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ import pytest
 
 from braid.kernel.errors import Unavailable
 from testbed.prometheus import binaries
-from tests.support.fake_tools import only_on_path, write_tool
+from tests.support.fake_tools import GO_BUILD, only_on_path, write_tool
 
 VERSION: Final = "print('{name}, version {version}.0 (branch: HEAD)', file=sys.{stream})"
 # Stand-ins: `apt-get` leaves a package, `dpkg-deb` unpacks it, `go` writes a file where a binary shall be.
@@ -24,12 +24,7 @@ where.mkdir(parents=True)
 (where / "prometheus").write_text("of Debian")
 (where / "promtool").write_text("of Debian")
 """
-BUILD: Final = """
-import pathlib
-output = pathlib.Path(sys.argv[sys.argv.index("-o") + 1])
-output.parent.mkdir(parents=True, exist_ok=True)
-output.write_text(pathlib.Path("go.mod").read_text())
-"""
+BUILD: Final = GO_BUILD.format(written="go.mod")
 
 
 @pytest.fixture

@@ -13,12 +13,18 @@ from tests.unit.cli.mesh import Shell, virtual
 LEASE = "logs/live/1/0"
 
 
-@virtual
-async def test_a_lease_is_explained_with_its_progress() -> None:
+async def consumed(partitions: int) -> Shell:
+    """A mesh with a stream that group `g` has consumed."""
     shell = await Shell().start("east")
     await shell.replica("lagmon-0")
-    assert (await shell.braid("create", "stream", "logs", "--lane", "live=1")).code == 0
+    assert (await shell.braid("create", "stream", "logs", "--lane", f"live={partitions}")).code == 0
     assert (await shell.braid("consume", "logs", "--group", "g", "--timeout", "2")).code == 0
+    return shell
+
+
+@virtual
+async def test_a_lease_is_explained_with_its_progress() -> None:
+    shell = await consumed(partitions=1)
     reads = ConsoleMesh(shell).reader()
     assert (await explained(reads, LEASE, "", 0))["progress"] is None, "nothing is committed"
     shell.lagmon.progress = Progress(
@@ -38,10 +44,7 @@ async def test_a_lease_is_explained_with_its_progress() -> None:
 
 @virtual
 async def test_a_lease_is_explained_with_its_lag() -> None:
-    shell = await Shell().start("east")
-    await shell.replica("lagmon-0")
-    assert (await shell.braid("create", "stream", "logs", "--lane", "live=2")).code == 0
-    assert (await shell.braid("consume", "logs", "--group", "g", "--timeout", "2")).code == 0
+    shell = await consumed(partitions=2)
     reads = ConsoleMesh(shell).reader()
     assert (await explained(reads, LEASE, "", 0))["lag"] is None, "lagmon knows none"
     shell.lagmon.rows = [
