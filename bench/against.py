@@ -92,7 +92,7 @@ def play(sides: Mapping[str, Side], rounds: int) -> dict[str, list[Sample]]:
     """Every contestant that all sides have plays once a round on each; the first round is discarded.
 
     Returns:
-        Samples by `<contestant>, <side>`; empty where no contestant is known to all.
+        Samples by `<contestant>, <side>`; empty if no contestant is known on every side.
     """
     first, *others = (side.contestants for side in sides.values())
     known = [each for each in first if all(each in other for other in others)]

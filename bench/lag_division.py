@@ -254,7 +254,7 @@ def _each(world: World, costs: Costs, count: int) -> str:
 
 
 def observed_bytes(logs: int, looks: int) -> float:
-    """Returns the memory of a log's observed ends, its name included, when it has grown at each of so many looks."""
+    """Returns the memory of a log's name and observed ends, in bytes, after the log grew at each of `looks` looks."""
     topics, each = [f"topic-{number:05d}" for number in range(logs // PARTITIONS)], LAG_ENDS_BATCH // PARTITIONS
     gc.collect()
     tracemalloc.start()

@@ -1,8 +1,8 @@
 """An assigner with 45,000 groups and 990,000 leases in one process: `python -m bench.many_groups`.
 
 It loads the histories, is elected, lets each group decide once, and lists all of them twice. Then it hears of a channel
-that is new in one stream, and leads for a second term. What counts is how long its event loop is held meanwhile: nobody
-is answered, and no session is kept, in that time. Store, registry and network are in memory. `--units` is the number of
+that is new in one stream, and leads for a second term. The figure is how long its event loop is held: in that time it
+answers no call and renews no session. Store, registry and network are in memory. `--units` is the number of
 groups.
 """
 
@@ -145,7 +145,7 @@ def table(process: OneProcess, share: float, verdict: str) -> Table:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the benchmark."""
-    how = asked(__doc__, units=45_000, quick_units=500, arguments=None if arguments is None else list(arguments))
+    how = asked(__doc__, units=45_000, quick_units=500, arguments=arguments)
     contest(how).publish(how.directory)
     return 0
 

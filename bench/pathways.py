@@ -4,7 +4,7 @@ The same records are sent and consumed on one broker, by clients with pathways a
 time in this process. They take turns in blocks of some thousand records, less than a tenth of a second of CPU each, so
 that a machine that does something else slows neighbours alike. The median over hundreds of such rounds is quoted, with
 bounds that come from the rounds themselves. What is consumed comes in fetches, which fall into one turn or the next:
-the topic is read several times, for it takes many rounds until that is even. A third client is the peer again; unless
+the topic is read several times, because it takes many rounds to even that out. A third client is the peer again; unless
 its bounds are close and include its own cost, the machine told nothing.
 
 A sampled record is rare where many are sent, so its cost is lost among theirs. It is measured apart, in a loop.

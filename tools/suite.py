@@ -1,12 +1,12 @@
 """Runs the test tiers; real-process tests that fail are looked at again, alone, and said to be flaky if they pass.
 
 `python -m tools.suite tests/unit …`. Unit and contract tests come first, and take every core. Then come tests of real
-processes that are marked `untimed`, three at a time, for much of what they do is wait; beside them, tests of their
+processes that are marked `untimed`, three at a time, because they wait much of their time; beside them, tests of their
 tiers that start no process. All others measure times, so they run alone, one after the other. Beside tests of real
 processes the simulation plays, and with `--check` all checks run (`make checks`): they measure no time, and run at idle
-priority, where they keep nobody from running. Where the system has no such priority they come first. What runs beside
-prints into `build/beside`; the suite shows it once it has ended. Unit tests beside real processes saved nothing: both
-took longer, and some of the latter missed their time.
+priority, where they take no time from other processes. Where the system has no such priority they come first. What
+runs beside prints into `build/beside`; the suite shows it once it has ended. Unit tests beside real processes saved
+nothing: both took longer, and some of the latter missed their time.
 
 After each phase it prints how long it took, and the share of the cores' time that went to it and to what ran beside.
 

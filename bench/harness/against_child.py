@@ -1,9 +1,9 @@
 """Plays contestants of one benchmark, one round a line of standard input; run by file, in the root of any checkout.
 
 `python against_child.py NAME ARGUMENTS`: the arguments, a JSON list, are those of the benchmark's `Contest`. It imports
-nothing of its own checkout, for it plays in older ones. First it says the names of Braid's contestants, as JSON, none
-where the checkout has no such benchmark; then, for each name it reads, the units, CPU seconds and wall seconds of a
-round.
+nothing of its own checkout, because it plays in older ones. First it prints the names of Braid's contestants as JSON;
+the list is empty if the checkout has no such benchmark. Then it prints the units, CPU seconds and wall seconds of a
+round for each name that it reads.
 """
 
 import asyncio

@@ -1,6 +1,6 @@
 """Jars that benchmarks need beside Kafka's own and Spark's: named one by one, kept in the user's cache, checked.
 
-Each is fetched without its dependencies: what it needs is there already, or it would bring Spark a second time.
+Each is fetched without its dependencies: they are installed already, and Spark would come a second time.
 """
 
 import hashlib
@@ -72,7 +72,7 @@ class SingleJars(NamedTuple):
                 )
 
     def maven_command(self, mvn: str, work: Path, jars: Path) -> list[str]:
-        """Writes a project that needs the jars and nothing of theirs; returns the command that copies them."""
+        """Writes a project that needs the jars without their dependencies; returns the command that copies them."""
         alone = "<exclusions><exclusion><groupId>*</groupId><artifactId>*</artifactId></exclusion></exclusions>"
         dependencies = "".join(
             f"<dependency><groupId>{group}</groupId><artifactId>{name}</artifactId><version>{version}</version>{alone}"
@@ -131,8 +131,8 @@ class SingleJars(NamedTuple):
             raise Unavailable(f"`{tool}` could not resolve {self.what} (exit code {ran.returncode}):\n{tail}")
 
 
-# The connector of 4.2.0 is the newest there is and runs in Spark 4.3. The token provider, which is loaded even where
-# nobody logs in, is 4.0.0.
+# Connector 4.2.0 is the newest release and runs in Spark 4.3. It loads its token provider, of 4.0.0, even without a
+# login.
 SPARK_KAFKA: Final = SingleJars(
     "Spark's Kafka source",
     "spark-kafka-4.2.0",

@@ -1,10 +1,10 @@
 """Keeps full garbage collections of a service's process short: they look at new objects, and rarely at all of them.
 
 A lag monitor of 45,000 groups has half a million objects that Python's garbage collector would look through every few
-seconds, 0.16 s each time, while nobody is answered. So what outlives a full collection is taken out of its sight
+seconds, 0.16 s each time, in which no call is answered. So what outlives a full collection is taken out of its sight
 (`gc.freeze`), as soon as that is much. Reference counts still free such objects; only cycles among them stay. After a
-number of freezes all of them are looked at again, or none is frozen any more where that would take too long: so what
-stays is bounded.
+number of freezes the collector looks at all of them again; if they are too many for that, no more are frozen. So the
+memory of cycles is bounded.
 """
 
 import gc
@@ -21,7 +21,7 @@ class ShortCollections:
     """A callback of the garbage collector that freezes what outlived a full collection.
 
     Attributes:
-        freezes: How often, since all objects were looked at.
+        freezes: Their number since the collector last looked at all objects.
     """
 
     def __init__(self) -> None:

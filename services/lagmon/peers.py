@@ -63,7 +63,7 @@ class Peers:
     async def _ask_groups(self) -> None:
         listing = listed(self._assigner, "ListGroups", assigner.ListGroupsRequest(), assigner.ListGroupsResponse)
         found: dict[str, GroupSubscription] = {}
-        async for page in listing:  # each by itself: all groups in one go would hold up everything else
+        async for page in listing:  # page by page: to convert all groups at once would hold the event loop
             found |= {each.name: _subscription(each) for each in page.groups}
         self._tell(replace(self.view, groups=found))
 

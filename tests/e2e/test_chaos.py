@@ -62,7 +62,7 @@ def test_a_member_was_killed_between_its_commits(report: Report) -> None:
 
 @pytest.fixture(scope="module")
 def sound(report: Report) -> Callable[[str], bool]:
-    """Whether an invariant holds in the run as it was; each is looked at once, whatever is then changed."""
+    """Whether an invariant holds in the unchanged run; each is judged once for all mutants."""
     return cache(lambda invariant: not judge(report.found, only=invariant))
 
 

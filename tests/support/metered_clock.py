@@ -4,7 +4,7 @@ import asyncio
 
 
 class MeteredClock:
-    """A clock that stands still but for `work`.
+    """A clock that only `work` moves.
 
     Attributes:
         longest: Seconds of the most work between two turns of other tasks.

@@ -15,9 +15,13 @@ DIRECTORY_CACHE_SECONDS: Final = 0.1  # how long one read of the directory answe
 DIRECTORY_READ_SECONDS: Final = 0.3  # of reading the directory; then the last read counts
 DRAIN_SECONDS: Final = 5.0  # running calls at a graceful end
 GC_OBJECTS_MAX: Final = 50_000  # outlive a full garbage collection before they are frozen: looking at them takes 15 ms
-GC_FROZEN_SHARE: Final = 8  # or so many times fewer than are frozen, so that freezes are rare in a large process
+GC_FROZEN_SHARE: Final = (
+    8  # the new objects must also be at least 1/8 of the frozen ones: freezes are rare in a large process
+)
 GC_FREEZES_MAX: Final = 48  # before a full collection looks at all objects again, or garbage would stay for good
-GC_LOOKED_AT_MAX: Final = 250_000  # frozen objects that are looked at again, which takes 80 ms; of more, none is
+GC_LOOKED_AT_MAX: Final = (
+    250_000  # frozen objects; to look at these again takes 80 ms, and more are never looked at again
+)
 LOOP_LAG_INTERVAL_SECONDS: Final = 0.25  # how often the event loop's stall is measured
 PARENT_POLL_SECONDS: Final = 0.5  # how soon a service notices that its parent is gone
 OPEN_FILES_MAX: Final = 65_536  # a process raises its limit so far, where the system lets it: connections are files

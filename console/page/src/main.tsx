@@ -47,5 +47,5 @@ function show(root: HTMLElement): void {
 
 applyPreferences();
 const root = document.getElementById("root");
-// The document has an empty frame, which stays until it is known who is signed in.
+// The document has an empty frame, which stays until the page knows the signed-in user.
 if (root !== null) void questions.prefetchQuery(SESSION).then(() => show(root));

@@ -34,11 +34,11 @@ WINDOW: Final = ("q", "sort", "first")  # parameters of the groups' page: a filt
 
 
 class _Source:
-    """One of the lists: when it was read, and what came of it.
+    """One of the lists, with the time and the outcome of its last reading.
 
     Attributes:
-        tried: Whether it was read once, or no service answered.
-        slow: Reading it takes so long that its rows in sight are read by themselves, to be new.
+        tried: Whether a first reading has ended, with an answer or an error.
+        slow: Whether reading it takes so long that the rows in sight are read by name, to be newer.
         error: Why it was not read the last time.
     """
 
@@ -56,7 +56,7 @@ class _Source:
     async def read(self, reader: Reader) -> None:
         """Reads the list, unless it was read just now. If no service answers, the last list stays.
 
-        Nobody waits for a slow one that is only a little old: the next read finds it.
+        A slow list that is only a little old is not waited for: the next call finds the new one.
         """
         now = self._clock.elapsed()
         if now < self._good_until:
@@ -97,7 +97,7 @@ class AllGroups:
         return await self._answered(self._lags, reader)
 
     async def known_lags(self, reader: Reader) -> GroupTable:
-        """The table with its lag as it was last read, whether or not a service answers now."""
+        """The table with the lag that was read last, even if no service answers now."""
         await self._lags.read(reader)
         return self.table
 
@@ -112,7 +112,7 @@ class AllGroups:
     async def lags_in_sight(self, reader: Reader, names: Sequence[str]) -> Mapping[str, Sequence[LaneLag]]:
         """The lag of some groups by name, likewise; what does not fit one page is as in the table.
 
-        Where the list of all was not answered, as one of very many groups may not be in time, these rows still are.
+        These rows are read even if the list of all groups failed: with very many groups it may not come in time.
         Raises lagmon's error.
         """
         if not names and self._lags.error is not None:

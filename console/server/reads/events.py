@@ -39,7 +39,7 @@ class _Found:
     """Events of several services, and the errors of services that could not be read.
 
     Attributes:
-        divided_ms: The latest moment of which, and before which, a service left out events; 0 for none.
+        divided_ms: A service may have left out events of this moment and of earlier ones; 0 if none was left out.
     """
 
     def __init__(self) -> None:

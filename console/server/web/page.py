@@ -1,7 +1,8 @@
 """Serves the page's built files. Every address that is none of them shows the page, which finds its way by itself.
 
 Files are sent compressed to browsers that accept it: over a slow connection, size decides when the page is there.
-Answers about the mesh are not. They may hold secrets beside what somebody else wrote, and sizes would tell of them.
+Answers about the mesh are not. They may hold secrets beside text of other people, and the compressed size would reveal
+them (the BREACH attack).
 """
 
 import asyncio

@@ -86,8 +86,8 @@ class MemberColumns:
         )
 
 
-_NOBODY: Final[Mapping[str, Member]] = MappingProxyType({})
-_EMPTY: Final = (_NOBODY,) * _BUCKETS  # shared: empty buckets of their own would take 10 KB of each group
+_NO_MEMBERS: Final[Mapping[str, Member]] = MappingProxyType({})
+_EMPTY: Final = (_NO_MEMBERS,) * _BUCKETS  # shared by all groups: own ones would take 10 KB each
 
 
 class Members(Mapping[str, Member]):
@@ -105,7 +105,7 @@ class Members(Mapping[str, Member]):
             found.setdefault(_bucket(id), {})[id] = member
         self._buckets: tuple[Mapping[str, Member], ...] = _EMPTY
         if found:
-            self._buckets = tuple(found.get(number, _NOBODY) for number in range(_BUCKETS))
+            self._buckets = tuple(found.get(number, _NO_MEMBERS) for number in range(_BUCKETS))
         self._count = len(members or {})
         self._columns: MemberColumns | None = None
         self._changes: Mapping[str, Member | None] = {}  # that are not in the columns yet

@@ -1,4 +1,4 @@
-"""The groups that read each stream: whom a change of the registry's channels concerns. Pure.
+"""The groups that read each stream: a change of a stream's channels concerns these groups. Pure.
 
 A group ignores a view of the registry that is older than its history, as a new leader may have one. Such groups are
 concerned once more when the view has reached their history: what changed in between concerned others.

@@ -91,7 +91,7 @@ def balance(
 
 
 def _is_in_order(state: Group) -> bool:
-    """Whether every lease with a holder is wanted and held by a member, so that nothing is to be taken from anybody."""
+    """Whether the group wants each lease that has a holder, and the holder is a member: no lease must be taken back."""
     sizes = {name: channel.partitions for name, channel in group_channels.wanted(state).items()}
     in_place = all(partition < sizes.get(channel, 0) for channel, partition, _ in state.held())
     return in_place and all(holder in state.members for holder in {holder for _, _, holder in state.held()})

@@ -1,6 +1,6 @@
 """A new leader's way through all groups, in slices, so that it answers and beats meanwhile.
 
-Until a group had its turn, nothing in it is taken from anybody: its members and revokes have no deadlines yet.
+Until a group had its turn, no member of it loses a lease: its members and revokes have no deadlines yet.
 """
 
 from collections.abc import Callable, Mapping

@@ -75,13 +75,13 @@ class Term:
         self._newcomers = Newcomers()
         self._readers = StreamReaders()
         self._concerned = GroupQueue(replica.host.tasks, self.keeper)  # by a change of the registry's channels
-        self._everybody = GroupQueue(replica.host.tasks, self.keeper)
-        self._takeover = Takeover(replica, self._deadlines, self._everybody, self._take_over)
+        self._all_groups = GroupQueue(replica.host.tasks, self.keeper)
+        self._takeover = Takeover(replica, self._deadlines, self._all_groups, self._take_over)
         self._keepers: dict[str, GroupKeeper] = {}
         self._loops: dict[str, Task] = {}
         looks = (self._idle, self._scaling, self._responses, self._placements)
         self._followers = (*(each.follow for each in looks), gauges.follow)
-        self._stops = tuple(each.stop for each in (self._takeover, self._concerned, self._everybody, *looks))
+        self._stops = tuple(each.stop for each in (self._takeover, self._concerned, self._all_groups, *looks))
         self._tasks: list[Task] = []
         self._over = False
         self.push_spans = PushSpans()
@@ -384,7 +384,7 @@ class Term:
         cause, view = "the registry's channels changed", self._registry.view
         if streams is None or view is None:
             self._pushes.flush(self._streams)  # what waited for a cluster's address
-            self._everybody.add(self._replica.aggregates.states(GROUPS), cause, self._registry.trace)
+            self._all_groups.add(self._replica.aggregates.states(GROUPS), cause, self._registry.trace)
         else:
             self._concerned.add(self._readers.concerned(streams, view.revision), cause, self._registry.trace)
 

@@ -11,9 +11,9 @@ _USUAL: Final = 2
 
 
 def grown(column: NDArray[_Kind], rows: int, fill: object = None, spare: int = _USUAL) -> NDArray[_Kind]:
-    """Returns a column with room for so many rows at least; what it did not have holds `fill`, or anything.
+    """Returns a column with room for at least `rows` rows. New rows hold `fill`; without it, anything.
 
-    It grows by one row for every `spare` that it had: more is copied where that is large, and less room is spare.
+    It grows by one row for every `spare` rows. A large number copies rows more often, and leaves fewer unused.
     """
     if rows <= len(column):
         return column

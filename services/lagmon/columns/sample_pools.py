@@ -1,4 +1,4 @@
-"""Samples of the ends of many logs, kept in pools of rows that are as short and as narrow as what they hold. Pure.
+"""Samples of the ends of many logs, kept in pools of rows of several lengths and widths. Pure.
 
 A sample is an end with the first and the last time at which it was seen. A log has a row in one pool: short rows while
 it has few samples, longer ones when it has more. Rows are narrow as a rule: ends are kept as 32 bits above the log's
@@ -89,7 +89,7 @@ class _Pool:
         return rows
 
     def is_sparse(self) -> bool:
-        """Whether so many rows are free that the others should move together."""
+        """Whether more rows are free than used, so that the used ones should move together."""
         return len(self.free) > self._used - len(self.free) + FREE_MIN
 
     def pack(self, rows: _Numbers) -> _Ints:
@@ -128,7 +128,7 @@ class _Pool:
             column[rows, : len(_THINNED)] = column[rows][:, _THINNED]
 
     def between(self, rows: _Numbers, bases: _Ints, counts: NDArray[np.int16], offsets: _Ints) -> Between:
-        """Returns the samples around an offset of each row, which has so many samples."""
+        """Returns the samples around an offset of each row. `counts` says how many samples a row has."""
         ends = self._ends[rows]
         above = offsets if self._wide else offsets - bases
         limits = above if self._wide else np.clip(above, 0, _LARGEST).astype(np.uint32)
@@ -167,7 +167,7 @@ class SamplePools:
         self._epoch = math.nan  # before the first sample
 
     def grow(self, logs: int) -> None:
-        """Makes room for so many logs."""
+        """Makes room for `logs` logs."""
         self.counts = grown(self.counts, logs, 0)
         self._pool_of, self._rows = grown(self._pool_of, logs, _NOWHERE), grown(self._rows, logs, 0)
         self._bases = grown(self._bases, logs, 0)
@@ -249,7 +249,7 @@ class SamplePools:
         return 0 <= ticks <= _LARGEST and ticks == int(ticks) and self._epoch + ticks / TICKS == at
 
     def _move(self, logs: _Ints, wanted: _Ints) -> None:
-        """Moves logs into longer or wider rows, where they have not such ones already."""
+        """Moves logs into longer or wider rows, unless they are in such rows already."""
         now = self._pool_of[logs]
         moving = wanted > now
         if not moving.any():

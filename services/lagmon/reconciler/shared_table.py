@@ -1,4 +1,4 @@
-"""One table of lag for all that ask at about the same time, because computing it takes long."""
+"""One table of lag for all calls at about the same time, because computing it takes long."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -29,7 +29,7 @@ class SharedTable(Generic[T]):
         self._took_seconds = 0.0
 
     async def present(self, age_seconds: float) -> T:
-        """Returns a table that is at most so old, or older where computing one takes long: see `table_seconds`."""
+        """Returns a table at most `age_seconds` old, or older if computing one takes long: see `table_seconds`."""
         async with self.computing:
             known = self._known
             if known is None or self._is_old(age_seconds):
@@ -39,9 +39,9 @@ class SharedTable(Generic[T]):
             return known
 
     async def last(self) -> T:
-        """Returns a table as `present` does. Where computing one takes long it is the last one, unless that is old.
+        """Returns a table as `present` does; if computing one takes long, the last one, unless that is old.
 
-        Then a newer one is computed meanwhile.
+        A newer one is then computed in the background.
         """
         slow = self._took_seconds >= LAG_TABLE_SLOW_SECONDS
         if self._known is None or not slow or self._age() >= LAG_TABLE_LATE_SECONDS:

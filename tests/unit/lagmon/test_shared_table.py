@@ -1,4 +1,4 @@
-"""A table for all that ask: computed once, and nobody waits for the next one while the last will do."""
+"""A shared table: computed once for all calls, which do not wait for the next one while the last is good enough."""
 
 import asyncio
 from types import SimpleNamespace
@@ -35,7 +35,7 @@ class Computed:
 
 
 async def asked(work: "asyncio.Task[int]") -> None:
-    """Lets somebody ask, up to where they wait."""
+    """Starts a call, and lets it run until it waits."""
     for _ in range(3):
         await asyncio.sleep(0)
     assert not work.done()

@@ -41,7 +41,7 @@ def test_costs_are_read_as_printed_and_summed_by_file() -> None:
 
 
 def test_a_test_counts_what_an_orphan_of_it_takes(tmp_path: Path) -> None:
-    """The orphan is nobody's child that pytest could wait for."""
+    """Pytest cannot wait for the orphan, because it is no child of pytest."""
     busy = "import time\nwhile time.process_time() < 0.4: pass\nopen('done', 'w')"
     parent = f"import subprocess, sys; subprocess.Popen([sys.executable, '-c', {busy!r}])"
     works = (

@@ -58,7 +58,9 @@ class ListGroupsRequest(_message.Message):
     lane: _builtins.str
     @_builtins.property
     def names(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Only those of these groups that there are, at most 1,000. Older releases list all."""
+        """Only groups with these names, at most 1,000; empty for all. Names without a group are left out. Older releases list
+        all.
+        """
 
     def __init__(
         self,

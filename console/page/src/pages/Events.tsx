@@ -54,7 +54,7 @@ function useOlder(filter: Record<string, string>) {
 
 const NO_PAGES: readonly Older[] = [];
 
-/** All events that were shown or loaded since the filter was chosen, newest first; none while the server lets none be seen. */
+/** All events that were shown or loaded since the filter was chosen, newest first; none while the server shows none. */
 function useShown(filter: Record<string, string>, newest: TablePart<MeshEvent>, pages: readonly Older[]): readonly MeshEvent[] {
   const log = useMemo(() => new EventLog(), [query(filter)]);
   return useMemo(() => {

@@ -54,7 +54,7 @@ export function RouteDiagram({ diagram, now_ms }: { diagram: Diagram; now_ms: nu
   );
 }
 
-/** The beginning of a text that has room in so many pixels; letters of this size are seven wide at the most, on average. */
+/** The beginning of a text that fits into a width in pixels. Letters of this size are at most seven pixels wide on average. */
 function fitted(text: string, pixels: number): string {
   const most = Math.max(4, Math.floor(pixels / 6.6));
   return text.length > most ? `${text.slice(0, most - 1)}…` : text;

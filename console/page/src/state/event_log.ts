@@ -16,7 +16,7 @@ export class EventLog {
 
   constructor(private readonly most: number = EVENTS_KEPT_MAX) {}
 
-  /** Adds those of the events that are new, and returns all; the same array where none is new. An array is looked through once. */
+  /** Adds those of the events that are new, and returns all; the same array if none is new. Each array is looked through once. */
   add(found: readonly MeshEvent[]): readonly MeshEvent[] {
     if (this.added.has(found)) return this.events;
     this.added.add(found);

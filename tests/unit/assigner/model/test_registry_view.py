@@ -50,7 +50,7 @@ def test_streams_of_other_channels_differ() -> None:
     assert before.followed_by(RegistryView(9)).differing(before) == set()
 
 
-def test_another_cluster_concerns_everybody() -> None:
+def test_another_cluster_concerns_all_groups() -> None:
     before = view("logs/live/1")
     assert before.differing(None) is None
     assert view("logs/live/1", zone="b").differing(before) is None

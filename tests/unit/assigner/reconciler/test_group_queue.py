@@ -93,7 +93,7 @@ async def ended(groups: Groups) -> None:
         await passed()
 
 
-def test_nobody_is_woken_after_the_term() -> None:
+def test_no_group_is_woken_after_the_term() -> None:
     async def scenario() -> None:
         groups = Groups()
         groups.queue.add(NAMES, "a new term")

@@ -1,4 +1,4 @@
-"""A new leader's way through many groups: in slices, and with nothing taken from anybody before its group's turn."""
+"""A new leader's way through many groups: in slices; no member loses a lease before its group's turn."""
 
 import asyncio
 from collections.abc import Sequence

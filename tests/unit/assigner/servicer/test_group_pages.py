@@ -1,4 +1,4 @@
-"""Pages that go through all groups: complete, in order, and no dearer than what they hold."""
+"""Pages that go through all groups: complete and in order, at a cost that depends on their size alone."""
 
 import asyncio
 from collections.abc import Iterable, Iterator
@@ -21,7 +21,7 @@ STEP_SECONDS: Final = 0.002
 
 @dataclass
 class Listed:
-    """Pages over groups with so many items each, and which groups were looked at."""
+    """Pages over groups with `items` items each, and the groups that were looked at."""
 
     groups: dict[str, int]
     clock: MeteredClock = field(default_factory=MeteredClock)

@@ -1,4 +1,4 @@
-"""Narrow and wide rows of samples answer as one log's ends do, to the bit, whatever comes."""
+"""Narrow and wide rows of samples answer exactly as the plain form of one log's ends does, for any samples."""
 
 import dataclasses
 import tracemalloc
@@ -111,7 +111,7 @@ def test_dropped_logs_leave_their_rows_to_others(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(sample_pools, "FREE_MIN", 2)
     columns, alone = EndColumns(), [LogEnds() for _ in range(60)]
     numbers = columns.numbers("t", range(60))
-    for look in range(30):  # a log grows in every so many looks: rows of all lengths
+    for look in range(30):  # logs grow at different rates: rows of all lengths
         ends = {TopicPartition("t", log): look // (log + 1) for log in range(60)}
         columns.observe(ends, look / 2)
         for log, end in zip(alone, ends.values(), strict=True):
