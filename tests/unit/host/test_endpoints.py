@@ -299,5 +299,5 @@ def test_connect_takes_one_token(tmp_path: Path) -> None:
 )
 def test_a_mesh_that_answers_has_not_ended(cause: str, remedy: str) -> None:
     error = Unavailable(f"no replica of the mesh answers (127.0.0.1:7401: no connection ({cause}))")
-    here = Endpoint(["127.0.0.1:7401"], ".braid/ready.json", "using the mesh of ./.braid")
+    here = Endpoint(("127.0.0.1:7401",), ".braid/ready.json", "using the mesh of ./.braid")
     assert remedy in unreachable(error, here).remedy
