@@ -104,7 +104,7 @@ def _explanation(found: api.ExplainLeaseResponse) -> Document:
 
 
 async def _progress(reader: Reader, lease: group_pb2.Lease) -> Document | None:
-    """What of the lease's partition is done, rejected and retried. None where no replica tells: the strip says so.
+    """Returns what of the lease's partition is done, rejected and retried. None where no replica tells it.
 
     Nothing may be committed yet, a replica may be of an older release, or the caller have no right to the cluster.
     """
