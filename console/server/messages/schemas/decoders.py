@@ -4,14 +4,32 @@ import base64
 import binascii
 import io
 import json
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, NamedTuple, cast
 
 import fastavro
-from google.protobuf import descriptor_pb2, descriptor_pool, json_format, message, message_factory
+from google.protobuf import (
+    any_pb2,
+    api_pb2,
+    descriptor_pb2,
+    descriptor_pool,
+    duration_pb2,
+    empty_pb2,
+    field_mask_pb2,
+    json_format,
+    message,
+    message_factory,
+    source_context_pb2,
+    struct_pb2,
+    timestamp_pb2,
+    type_pb2,
+    wrappers_pb2,
+)
 from google.protobuf.descriptor import Descriptor, FileDescriptor
 
 from console.server.messages.schemas.avro_bounds import Bounds, bounds_of, check_size
+from console.server.messages.schemas.proto_text import file_of
 from console.server.messages.schemas.wire import message_place
 
 AVRO: Final = "avro"
@@ -20,6 +38,14 @@ JSON: Final = "json"
 _NOT_MADE: Final = "decimal"  # a decimal of a megabyte takes minutes to write in digits: its bytes are shown
 Schema = str | list[Any] | dict[Any, Any]  # as fastavro takes it
 _GOOGLE: Final = "google/protobuf/"
+_KNOWN: Final[Mapping[str, FileDescriptor]] = {
+    each.DESCRIPTOR.name: each.DESCRIPTOR
+    for each in (
+        any_pb2, api_pb2, descriptor_pb2, duration_pb2, empty_pb2, field_mask_pb2, source_context_pb2, struct_pb2,
+        timestamp_pb2, type_pb2, wrappers_pb2,
+    )
+}  # fmt: skip
+_BASE64: Final = re.compile(r"[A-Za-z0-9+/=]*")  # a file's text has other characters
 
 
 class Described(NamedTuple):
@@ -27,7 +53,7 @@ class Described(NamedTuple):
 
     Attributes:
         kind: `AVRO`, `PROTOBUF` or `JSON`.
-        text: JSON of Avro; of Protobuf a serialized file descriptor in base 64.
+        text: JSON of Avro; of Protobuf the file, or its serialized descriptor in base 64.
         references: Each by the name under which it is referred to.
     """
 
@@ -119,13 +145,8 @@ def _protobuf(described: Described) -> Callable[[bytes], object]:
 
 def _add(pool: descriptor_pool.DescriptorPool, text: str, name: str) -> FileDescriptor:
     """Adds a file, and files of Google's that it needs, which registries leave out."""
-    file = descriptor_pb2.FileDescriptorProto()
-    try:
-        file.ParseFromString(base64.b64decode(text, validate=True))
-    except (binascii.Error, message.DecodeError) as error:
-        raise ValueError("its schema is no serialized descriptor") from error
-    if name:
-        file.name = name
+    file = _serialized(text) if _BASE64.fullmatch(text) else file_of(text)
+    file.name = name or file.name or "schema.proto"
     for needed in file.dependency:
         if needed.startswith(_GOOGLE):
             _add_known(pool, needed)
@@ -133,19 +154,33 @@ def _add(pool: descriptor_pool.DescriptorPool, text: str, name: str) -> FileDesc
     return pool.FindFileByName(file.name)
 
 
+def _serialized(text: str) -> descriptor_pb2.FileDescriptorProto:
+    file = descriptor_pb2.FileDescriptorProto()
+    try:
+        file.ParseFromString(base64.b64decode(text, validate=True))
+    except (binascii.Error, message.DecodeError) as error:
+        raise ValueError("its schema is no serialized descriptor") from error
+    return file
+
+
 def _add_known(pool: descriptor_pool.DescriptorPool, name: str) -> None:
-    known = descriptor_pool.Default().FindFileByName(name)
+    known = _KNOWN.get(name)
+    if known is None:
+        raise ValueError(f"its schema needs {name[:100]}, which is nowhere")
     for each in known.dependencies:
         _add_known(pool, each.name)
     pool.AddSerializedFile(known.serialized_pb)
 
 
 def _at(messages: Sequence[Descriptor], place: Sequence[int]) -> Descriptor:
+    """The message at a place. Java's serializer does not count the entries of maps, which are messages, too."""
     found: Descriptor | None = None
     for number in place:
         here = messages if found is None else found.nested_types
-        if not 0 <= number < len(here):
+        written = [each for each in here if not each.GetOptions().map_entry]
+        counted = written if number < len(written) else here
+        if not 0 <= number < len(counted):
             raise ValueError("its schema has no such message")
-        found = here[number]
+        found = counted[number]
     assert found is not None, "a place has a number"
     return found

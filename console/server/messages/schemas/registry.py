@@ -22,6 +22,7 @@ from console.server.limits import (
     SCHEMAS_KEPT_MAX,
 )
 from console.server.messages.schemas.decoders import Decoder, Described, decoder_of
+from console.server.messages.schemas.proto_text import file_of
 
 Fetch = Callable[[str], Awaitable[bytes]]  # the body at a path of the registry; raises a `BraidError` saying why not
 _PROTOBUF: Final = "PROTOBUF"
@@ -102,12 +103,23 @@ class SchemaRegistry:
         path = f"/schemas/ids/{id}"
         found = await self._ask(path)
         kind = str(found.get("schemaType", "AVRO"))
-        if kind == _PROTOBUF:  # as text it could only be compiled
-            found = {**found, **await self._ask(f"{path}?format=serialized")}
+        if kind == _PROTOBUF:
+            found["schema"] = await self._protobuf(found["schema"], id)
         references: dict[str, str] = {}
         if kind != _JSON:  # its values are read without their schema
             await self._refer(found, kind, references)
         return Described(kind, str(found["schema"]), list(references.items()))
+
+    async def _protobuf(self, text: object, id: int) -> str:
+        """A file as it came, if it can be read as such; else as the registry serializes it.
+
+        Not every registry does that, and Karapace does it only where a schema is asked for by its id.
+        """
+        try:
+            file_of(str(text))
+        except ValueError:
+            return str((await self._ask(f"/schemas/ids/{id}?format=serialized"))["schema"])
+        return str(text)
 
     async def _refer(self, schema: dict[str, object], kind: str, known: dict[str, str]) -> None:
         """Adds the schemas that one refers to, those first that others of them need."""
@@ -121,8 +133,8 @@ class SchemaRegistry:
             known[name] = ""  # its place is taken while its own are added, so a circle ends
             path = f"/subjects/{quote(str(each['subject']), safe='')}/versions/{int(cast('int', each['version']))}"
             found = await self._ask(path)
-            if kind == _PROTOBUF:  # Karapace serializes schemas that are asked for by their id alone
-                found = {**found, **await self._ask(f"/schemas/ids/{int(cast('int', found['id']))}?format=serialized")}
+            if kind == _PROTOBUF:
+                found["schema"] = await self._protobuf(found["schema"], int(cast("int", found["id"])))
             await self._refer(found, kind, known)
             del known[name]
             known[name] = str(found["schema"])

@@ -4,6 +4,8 @@ import asyncio
 import base64
 import io
 import json
+import subprocess
+import sys
 from typing import Any
 
 import fastavro
@@ -121,6 +123,42 @@ async def test_protobuf_is_read_by_its_descriptor_and_references() -> None:
     assert json.loads(rows[1]["text"]) == {"text": "hi"}
     assert rows[3]["reason"] == "its schema has no such message"
     assert {"/subjects/shop%2Fitem/versions/3", "/schemas/ids/8?format=serialized"} <= set(twin.asked)
+
+
+ORDER_TEXT = """syntax = "proto3";
+package shop;
+import "google/protobuf/timestamp.proto";
+import "item.proto";
+message Head { string id = 1; }
+message Order { google.protobuf.Timestamp at = 1; repeated Item items = 2; map<string, int64> counts = 3;
+message Note { string text = 1; } }
+"""
+ITEM_TEXT = 'syntax = "proto3"; package shop; message Item { string sku = 1; }'
+
+
+@virtual
+async def test_protobuf_is_read_of_a_registry_that_has_text_alone() -> None:
+    reference = {"name": "item.proto", "subject": "item", "version": 1}
+    twin = SchemaRegistryTwin(
+        {9: {"schema": ORDER_TEXT, "schemaType": "PROTOBUF", "references": [reference]}},
+        {("item", 1): {"id": 8, "schema": ITEM_TEXT, "schemaType": "PROTOBUF"}},
+    )
+    mesh = await with_registry(twin)
+    write(mesh, b"\x00\x00\x00\x00\x09\x02\x02" + b"\x12\x05\x0a\x03abc" + b"\x1a\x05\x0a\x01x\x10\x05")
+    for number in (b"\x00", b"\x02"):  # without the map's entry, as Java counts, and with it
+        write(mesh, b"\x00\x00\x00\x00\x09\x04\x02" + number + b"\x0a\x02hi")
+    rows = (await browse(await mesh.signed_in(), from_="earliest")).json["rows"]
+    shown = [json.loads(row["value_shown"]["text"]) for row in rows]
+    assert shown == [{"items": [{"sku": "abc"}], "counts": {"x": "5"}}, {"text": "hi"}, {"text": "hi"}]
+    assert not any("serialized" in each for each in twin.asked)
+
+
+def test_files_of_google_are_known_whatever_else_is_imported() -> None:
+    described = "Described('PROTOBUF', 'import \"google/protobuf/timestamp.proto\"; message A { }')"
+    module = "console.server.messages.schemas.decoders"
+    code = f"from {module} import Described, decoder_of; print(decoder_of({described}).form)"
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=60)
+    assert ended.stdout == "protobuf\n", ended.stderr
 
 
 @virtual
