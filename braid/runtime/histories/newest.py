@@ -69,7 +69,6 @@ class _Search:
         self._gaps: dict[tuple[HistoryId, int], Gap] = {}
         self._looked = 0  # number of events
         self._enough_ms = 0  # there are enough that are not older than this
-        self._dropped_ms = 0  # when the newest happened of which others were preferred
         self._unread_ms = 0  # before the end of this moment, not everything was looked at
 
     @property
@@ -80,10 +79,7 @@ class _Search:
         """Whether histories need not be read that ended at a moment or before; 0 for one that is not known."""
         if not last_ms or 0 < self._until_ms <= last_ms:
             return False
-        if last_ms < self._wanted.since_ms:
-            return True
-        if last_ms < self._enough_ms:
-            self._dropped_ms = max(self._dropped_ms, last_ms)
+        if last_ms < max(self._wanted.since_ms, self._enough_ms):
             return True
         if self._spent:
             self._unread_ms = max(self._unread_ms, last_ms)
@@ -111,10 +107,7 @@ class _Search:
 
     def _stops(self, oldest_ms: int, matching: int) -> bool:
         """Whether a history needs no further reading, of which the oldest event that was read has this time."""
-        if oldest_ms < self._wanted.since_ms:
-            return True
-        if matching >= self._most or oldest_ms < self._enough_ms:
-            self._dropped_ms = max(self._dropped_ms, oldest_ms)
+        if matching >= self._most or oldest_ms < max(self._wanted.since_ms, self._enough_ms):
             return True
         if self._spent:
             self._unread_ms = max(self._unread_ms, oldest_ms)
@@ -123,17 +116,15 @@ class _Search:
     def trim(self) -> None:
         """Forgets what is older than the newest that are wanted."""
         self._events.sort(key=lambda each: (-each.context.now_ms, each.history, -each.sequence))
-        if len(self._events) > self._most:
-            self._dropped_ms = max(self._dropped_ms, self._events[self._most].context.now_ms)
-            del self._events[self._most :]
+        del self._events[self._most :]
         if len(self._events) == self._most:
             self._enough_ms = self._events[-1].context.now_ms
 
     def found(self) -> Newest:
         """Returns the events, without those of times that were not searched in all histories."""
+        left_ms = self._unread_ms
         if len(self._events) == self._most:
-            self._dropped_ms = max(self._dropped_ms, self._events.pop().context.now_ms)
-        left_ms = max(self._dropped_ms, self._unread_ms)
+            left_ms = max(left_ms, self._events.pop().context.now_ms)
         events = [each for each in self._events if each.context.now_ms > self._unread_ms]
         return Newest(events, list(self._gaps.values()), left_ms + 1 if left_ms else 0)
 
