@@ -23,6 +23,7 @@ GC_LOOKED_AT_MAX: Final = (
     250_000  # frozen objects; to look at these again takes 80 ms, and more are never looked at again
 )
 LOOP_LAG_INTERVAL_SECONDS: Final = 0.25  # how often the event loop's stall is measured
+TASKS_INTERVAL_SECONDS: Final = 10.0  # how often the event loop's tasks are counted
 PARENT_POLL_SECONDS: Final = 0.5  # how soon a service notices that its parent is gone
 OPEN_FILES_MAX: Final = 65_536  # a process raises its limit so far, where the system lets it: connections are files
 OPEN_FILES_KEPT_MAX: Final = 4_096  # of those for everything but callers; of few files, a quarter
