@@ -60,7 +60,7 @@ extend Thing { optional int32 more = 100; }
 
 
 def compiled(texts: dict[str, str], folder: Path) -> DescriptorPool:
-    """What the compiler makes of files."""
+    """Compiles files, as the reference does."""
     for name, text in texts.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text(text, encoding="utf-8")
@@ -75,7 +75,7 @@ def compiled(texts: dict[str, str], folder: Path) -> DescriptorPool:
 
 
 def read(texts: dict[str, str], compiler: DescriptorPool) -> DescriptorPool:
-    """What is read of them, each after those that it needs."""
+    """Reads files, each after those that it needs."""
     pool, known = DescriptorPool(), set[str]()
 
     def add(name: str) -> None:

@@ -80,13 +80,13 @@ async def test_pages_back_show_every_event_that_a_filter_matches() -> None:
     half_ms = str(whole[len(whole) // 2].metadata.time_ms)
     wanted: list[Mapping[str, str]] = [{"actor": actor} for actor in actors]
     wanted += [{"since_ms": half_ms}, {"history": "stream"}, {"actor": min(actors), "since_ms": half_ms}]
-    for searched in (40, 5_000):
+    for searched, seconds in ((6, 0.0), (6, 8.0), (5_000, 0.0)):
         for params in wanted:
             expected = [_key(each) for each in whole if fits(each, params)]
             with (
-                patch.object(newest, "EVENTS_SEARCHED_MAX", searched),
+                patch.multiple(newest, EVENTS_SEARCHED_MAX=searched, EVENTS_FIRST_READ=4, LOADS_AT_ONCE=2),
                 patch.object(events, "EVENTS_MAX", 12),
-                patch.object(events, "EVENTS_SEARCH_SECONDS", 0.0),
+                patch.object(events, "EVENTS_SEARCH_SECONDS", seconds),
             ):
                 assert await every_page(reader, {"service": "registry", **params}) == expected, params
     await reader.close()
@@ -169,7 +169,9 @@ async def test_a_moment_of_more_events_than_a_page_is_told() -> None:
     reader = ConsoleMesh(shell).reader()
     with patch.object(events, "EVENTS_MAX", 1):
         page = await page_back(reader, {"service": "registry"})
-    assert rows(page) and "more events of one moment" in str(page["gaps"])
+    (shown_last,) = {each["time_ms"] for each in rows(page)}
+    assert "more events of one moment" in str(page["gaps"])
+    assert int(str(page["next_page_token"])) < int(str(shown_last)), "the next page looks further back"
     await reader.close()
 
 
