@@ -80,11 +80,11 @@ async def test_pages_back_show_every_event_that_a_filter_matches() -> None:
     half_ms = str(whole[len(whole) // 2].metadata.time_ms)
     wanted: list[Mapping[str, str]] = [{"actor": actor} for actor in actors]
     wanted += [{"since_ms": half_ms}, {"history": "stream"}, {"actor": min(actors), "since_ms": half_ms}]
-    for searched, seconds in ((6, 0.0), (6, 8.0), (5_000, 0.0)):
+    for searched, seconds in ((20, 0.0), (20, 8.0), (5_000, 0.0)):
         for params in wanted:
             expected = [_key(each) for each in whole if fits(each, params)]
             with (
-                patch.multiple(newest, EVENTS_SEARCHED_MAX=searched, EVENTS_FIRST_READ=4, LOADS_AT_ONCE=2),
+                patch.multiple(newest, EVENTS_SEARCHED_MAX=searched, EVENTS_FIRST_READ=12, LOADS_AT_ONCE=2),
                 patch.object(events, "EVENTS_MAX", 12),
                 patch.object(events, "EVENTS_SEARCH_SECONDS", seconds),
             ):
