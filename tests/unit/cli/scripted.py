@@ -32,6 +32,7 @@ class ScriptedLagmon:
         self.silent = False
         self.refusal: BraidError | None = None
         self.all_refused: BraidError | None = None  # why lag of all groups together is not listed
+        self.all_seconds = 0.0  # that a list of it takes
         self.asked: list[lagmon_api.ListLagRequest] = []
         self.alerts: list[alert_pb2.Alert] = []
         self.silenced: list[lagmon_api.CreateSilenceRequest | lagmon_api.DeleteSilenceRequest] = []
@@ -110,8 +111,10 @@ class ScriptedLagmon:
         self.asked.append(request)
         if self.refusal is not None:
             raise self.refusal
-        if self.all_refused is not None and not (request.filter.group or request.filter.groups):
-            raise self.all_refused
+        if not (request.filter.group or request.filter.groups):
+            await asyncio.sleep(self.all_seconds)
+            if self.all_refused is not None:
+                raise self.all_refused
         rows = self._matching(request.filter)
         start = int(request.page_token or "0")
         end = start + self.page_rows
