@@ -14,6 +14,7 @@ def main() -> None:
     A reader that closes the pipe early (`braid get lag | head`) is no error. Ctrl-C ends a command in the same way
     whether it is still loading or already working.
     """
+    os.environ.setdefault("GRPC_VERBOSITY", "ERROR")  # what a handshake lacks is said once, by the command's error
     try:
         from braid.cli.app import run
 

@@ -19,6 +19,7 @@ from braid.kernel.errors import Invalid, Unavailable
 
 READY_FILE: Final = Path(".braid", "ready.json")
 _EXAMPLE: Final = "for example 127.0.0.1:7401"
+_ANSWERS: Final = "no connection (the "  # how `braid.rpc` says what a server or its certificate is not
 
 
 class Choice(NamedTuple):
@@ -146,7 +147,9 @@ def find_endpoint() -> str:
 def unreachable(error: Unavailable, endpoint: Endpoint) -> Unavailable:
     """The error of a mesh that does not answer, with where its endpoint came from and what to try."""
     remedy = "check the address and that the mesh runs"
-    if endpoint.note:
+    if _ANSWERS in error.message:
+        remedy = "something answers there: check BRAID_TLS_CERTIFICATE, BRAID_TLS_KEY and BRAID_TLS_CA"
+    elif endpoint.note:
         remedy = "that mesh has ended: start it again with `braid dev --detach`, or name another endpoint"
     elif len(endpoint.addresses) == 1:
         remedy += "; an endpoint may list several replicas (HOST:PORT,HOST:PORT), and one that answers is enough"

@@ -28,6 +28,7 @@ from braid.kernel.limits.runtime import (
     LOOP_LAG_INTERVAL_SECONDS,
     PARENT_POLL_SECONDS,
     SHUTDOWN_SECONDS,
+    TASKS_INTERVAL_SECONDS,
 )
 from braid.kernel.limits.store import STORE_CALL_SECONDS
 from braid.kernel.ports import Host
@@ -121,6 +122,7 @@ class _Process:
         self._listen_to_signals(replica)
         running = asyncio.ensure_future(replica.run())
         host.tasks.spawn(_measure_loop(host, metrics), "loop lag")
+        host.tasks.spawn(_count_tasks(host, metrics), "count of tasks")
         host.tasks.spawn(self._announce(replica, metrics_url), "ready file")
         host.tasks.spawn(self._watch_parent(replica, host), "parent")
         ended = await self._until_end(replica, running)
@@ -296,4 +298,10 @@ async def _measure_loop(host: Host, metrics: Metrics) -> None:
         before = host.clock.elapsed()
         await host.clock.sleep(LOOP_LAG_INTERVAL_SECONDS)
         metrics.loop_lag_seconds.observe(max(0.0, host.clock.elapsed() - before - LOOP_LAG_INTERVAL_SECONDS))
+
+
+async def _count_tasks(host: Host, metrics: Metrics) -> None:
+    """Counts the loop's tasks again and again; seldom, for `all_tasks` walks over each of tens of thousands."""
+    while True:
         metrics.tasks.set(len(asyncio.all_tasks()))
+        await host.clock.sleep(TASKS_INTERVAL_SECONDS)

@@ -191,18 +191,17 @@ class _Events:
         return page
 
     async def _newest(self, request: ListEventsRequest, aggregates: Aggregates, within: str) -> ListEventsResponse:
-        page = ListEventsResponse(revision=aggregates.revision)
-        found = await newest_events(aggregates, within, request.newest + 1, request.until_ms)
-        page.gaps.extend(map(gap_message, found.gaps))
-        page.more = len(found.events) > request.newest
+        found = await newest_events(aggregates, within, request.newest, request.until_ms, request.filter)
+        gaps = map(gap_message, found.gaps)
+        page = ListEventsResponse(revision=aggregates.revision, gaps=gaps, since_ms=found.since_ms)
         weight = 0
-        for record in found.events[: request.newest]:
+        for record in found.events:
             weight += len(record.data)
             if page.events and weight > EVENTS_PAGE_BYTES_MAX:
-                page.more = True
+                page.since_ms = record.context.now_ms + 1
                 break
-            if matches(request.filter, record):
-                page.events.append(event_record(record))
+            page.events.append(event_record(record))
+        page.more = page.since_ms > 0
         return page
 
     async def _source(self, history: str) -> tuple[EventSource, str]:

@@ -42,7 +42,7 @@ CONFIG_VARIABLE = "BRAID_CONFIG"
 _WRONG_USAGE = 2
 _STORE_FILES = ("store_tls_certificate", "store_tls_key", "store_tls_ca", "store_password_file")
 _TLS_FILES = ("tls_certificate", "tls_key", "tls_ca")
-_MAY_BE_EMPTY = (*_TLS_FILES, "tls_mode", "metrics_tls", "token_keys_ca", "admins_file", *_STORE_FILES)
+_MAY_BE_EMPTY = (*_TLS_FILES, "tls_mode", "access", "metrics_tls", "token_keys_ca", "admins_file", *_STORE_FILES)
 
 
 class Settings(BaseSettings):
@@ -72,7 +72,8 @@ class Settings(BaseSettings):
         archive_days: How long they are kept there.
         tls_mode: `off` serves plaintext; `permissive` serves plaintext at `listen` and mutual TLS at `tls_listen`, for
             the time in which a running mesh and its clients change over; `required` serves mutual TLS alone. By default
-            `required` where a certificate is named, else `off`.
+            `required` where a certificate is named, else `off`, at loopback addresses alone: what other machines reach
+            serves plain text only where this says so.
         tls_certificate: The certificate of this replica and the intermediate ones, a PEM file.
         tls_key: Its private key, a PEM file that nobody else may read.
         tls_ca: The authorities that sign the certificates of clients and other replicas, a PEM file.
@@ -97,7 +98,8 @@ class Settings(BaseSettings):
         health_listen: Where health checks alone are answered, without a client certificate, `host:port`. By default any
             port of 127.0.0.1 in the mode `required`, and none in the others: `listen` answers them there.
         access: `open`: everybody may do everything but grant rights. `enforced`: what is not granted is refused; it
-            needs mutual TLS, by which callers prove who they are.
+            needs mutual TLS, by which callers prove who they are. By default `open` at loopback addresses and in plain
+            text; a replica with a certificate that other machines reach does not start without it.
         admins: Principals that are admins without a grant, separated by commas; they grant the first rights.
         admins_file: A file that names more of them, one a line. It is read again while the process runs.
         service_principals: Principals that count as services of the mesh beside `spiffe://TRUST-DOMAIN/service/…`,
@@ -147,7 +149,7 @@ class Settings(BaseSettings):
     token_algorithms: Annotated[tuple[str, ...], NoDecode] = ALGORITHMS_DEFAULT
     token_leeway_seconds: float = Field(default=TOKEN_LEEWAY_SECONDS, ge=0, le=600, allow_inf_nan=False)
     health_listen: str = ""
-    access: Literal["open", "enforced"] = "open"
+    access: Literal["open", "enforced"] | None = None
     admins: Annotated[tuple[str, ...], NoDecode] = ()
     admins_file: Path | None = None
     service_principals: Annotated[tuple[str, ...], NoDecode] = ()
@@ -256,6 +258,20 @@ class Settings(BaseSettings):
         return self
 
     @model_validator(mode="after")
+    def _is_open_by_word_alone(self) -> Self:
+        """Where other machines reach a replica, everybody may do everything only if the settings say so."""
+        served = [each for each in (self.listen, self.tls_listen) if each]
+        if all(is_loopback(split_address(each)[0]) for each in served):
+            return self
+        if self.tls is None and self.tls_mode is None:
+            reason = "is not set, and other machines reach this replica; BRAID_TLS_MODE=off serves them plain text"
+            raise ValueError(f"{CERTIFICATE_VARIABLE}: {reason}")
+        if self.tls is not None and self.access is None:
+            reason = "is not set, and other machines reach this replica: set it to enforced, or to open for now"
+            raise ValueError(f"BRAID_ACCESS: {reason}")
+        return self
+
+    @model_validator(mode="after")
     def _tokens_are_whole(self) -> Self:
         if self.tls_clients != "either":
             return self
@@ -293,7 +309,7 @@ class Settings(BaseSettings):
         """
         domain = trust_domain(own_principal(self.tls)) if self.tls is not None else ""
         services = ServicePrincipals(domain, self.service_principals)
-        return AccessSettings(AccessMode(self.access), self.admins, self.admins_file, services)
+        return AccessSettings(AccessMode(self.access or "open"), self.admins, self.admins_file, services)
 
     def audit_settings(self) -> AuditSettings | None:
         """Which calls are recorded, and for how long; None where none are."""

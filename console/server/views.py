@@ -5,14 +5,17 @@ from typing import Final
 
 from braid.kernel.errors import NotFound
 from console.server.limits import OVERVIEW_EVENTS, WORST_LAGS
-from console.server.reads import all_groups, assigner, dlq, events, lagmon, past, registry
+from console.server.reads import all_groups, assigner, dlq, events, lagmon, lease, past, registry
 from console.server.reads.names import names
 from console.server.reads.overview import overview_summary
 from console.server.reads.spark import spark_reads
 from console.server.reads.view import Derive, Read, View, ViewKind
 
-_TABLES_ARE_NOT: Final = frozenset({"summary", "window", "group_counts", "stream", "group", "cluster", "letter"})
+_TABLES_ARE_NOT: Final = frozenset(
+    {"summary", "window", "group_counts", "stream", "group", "cluster", "letter", "explained", "progress", "lease_lag"}
+)
 _DERIVED: Final = {"overview": {"summary": False}}  # parts that follow from others
+_LAG_NOT_KEPT: Final = "the lag of single partitions is not kept as of a moment"
 _SEARCH: Final = {"stream": True, "group": True, "cluster": True}
 
 
@@ -67,7 +70,7 @@ def _past_overview() -> Sequence[Read]:
 
 
 def _past_group() -> Sequence[Read]:
-    lag = past.not_kept("lag", why="the lag of single partitions is not kept as of a moment")
+    lag = past.not_kept("lag", why=_LAG_NOT_KEPT)
     return (past.past_group(), past.past_lag_of_group(), lag, _not_kept("alerts", "alerts"))
 
 
@@ -120,6 +123,14 @@ VIEWS: Final[Mapping[str, ViewKind]] = {
         ),
         ("name",),
         past_reads=_past_group,
+    ),
+    "lease": _kind(
+        "One lease: why it is here, and its partition's lag and progress.",
+        "lease",
+        lease.lease_reads,
+        ("lease",),
+        ("group",),
+        past_reads=lambda: (lease.past_why(), past.not_kept("lease_lag", "progress", why=_LAG_NOT_KEPT)),
     ),
     "dead-letters": _kind(
         "Dead letters, by error and one by one.",

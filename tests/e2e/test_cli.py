@@ -205,7 +205,7 @@ def test_an_alert_fires_is_silenced_and_resolved(where: Path, receivers: AlertRe
     printed(where, "produce watched", "2\n")
     name = "stream/watched/group-unattended/live/away"
     until(where, "get alerts --stream watched -o json", lambda rows: [each["state"] for each in rows] == ["firing"])
-    patience.wait(lambda: receivers.pages.of("away") == ["firing"], "Alertmanager pages", COMMAND_SECONDS)
+    patience.wait(lambda: receivers.pages.of(group="away") == ["firing"], "Alertmanager pages", COMMAND_SECONDS)
     shown = receivers.alertmanager.alerts()
     assert ("BraidGroupUnattended", "away") in {(each["alertname"], each.get("group")) for each in shown}
     patience.wait(lambda: receivers.webhook.of(name), "the webhook is told", COMMAND_SECONDS)
@@ -220,8 +220,8 @@ def test_an_alert_fires_is_silenced_and_resolved(where: Path, receivers: AlertRe
     patience.wait(lambda: len(receivers.webhook.of(name)) == 3, "the webhook is told of the end", COMMAND_SECONDS)
     assert receivers.webhook.of(name) == [f"braid.alert.{each}" for each in ("fired", "silenced", "resolved")]
     assert (receivers.webhook.refused, receivers.webhook.statuses, receivers.webhook.wrong) == (3, [], [])
-    patience.wait(lambda: len(receivers.pages.of("away")) == 2, "Alertmanager tells the end", COMMAND_SECONDS)
-    assert receivers.pages.of("away") == ["firing", "resolved"]
+    patience.wait(lambda: len(receivers.pages.of(group="away")) == 2, "Alertmanager tells the end", COMMAND_SECONDS)
+    assert receivers.pages.of(group="away") == ["firing", "resolved"]
     events = printed(where, "events --for alerts/mesh -o name")
     assert events
     assert "NotificationEnded" in printed(where, "events --for outlets/mesh")

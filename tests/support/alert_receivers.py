@@ -5,7 +5,7 @@ import hashlib
 import hmac
 import json
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -93,17 +93,17 @@ class PageServer:
     """A webhook that Alertmanager pages.
 
     Attributes:
-        pages: The group and the status of each alert in its posts, oldest first.
+        pages: The labels and the status of each alert in its posts, oldest first.
     """
 
     def __init__(self) -> None:
-        self.pages: list[tuple[str, str]] = []
+        self.pages: list[tuple[Mapping[str, str], str]] = []
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
         self.url = f"http://127.0.0.1:{self._server.server_address[1]}/"
 
-    def of(self, group: str) -> list[str]:
-        """Statuses of the alerts about a group, repeats left out."""
-        statuses = [status for name, status in self.pages if name == group]
+    def of(self, **labels: str) -> list[str]:
+        """Statuses of the alerts with some labels, repeats left out."""
+        statuses = [status for found, status in self.pages if labels.items() <= found.items()]
         return [each for at, each in enumerate(statuses) if not at or each != statuses[at - 1]]
 
     @contextmanager
@@ -122,7 +122,7 @@ class PageServer:
         class Handler(BaseHTTPRequestHandler):
             def do_POST(self) -> None:
                 posted = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-                server.pages += [(each["labels"].get("group", ""), each["status"]) for each in posted["alerts"]]
+                server.pages += [(each["labels"], each["status"]) for each in posted["alerts"]]
                 self.send_response(200)
                 self.send_header("Content-Length", "0")
                 self.end_headers()

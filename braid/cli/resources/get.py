@@ -9,7 +9,7 @@ from braid.cli.core.limits import CLI_WATCH_SECONDS
 from braid.cli.core.output import Format, Item, render, render_line
 from braid.cli.core.session import Session
 from braid.cli.errors import nearest
-from braid.cli.resources.alerts.listing import resolved_alerts
+from braid.cli.resources.alerts.listing import is_changed, resolved_alerts
 from braid.cli.resources.columns import COLUMNS
 from braid.cli.resources.listing import declaration, list_items
 from braid.cli.resources.past_items import list_past
@@ -60,7 +60,7 @@ async def watch_items(session: Session, kind: Kind, scope: Scope, format: Format
             session.terminal.progress(f"waiting: {error.message}")
             await asyncio.sleep(CLI_WATCH_SECONDS)
             continue
-        changed = [item for key, item in items.items() if key not in shown or _differs(item, shown[key], format)]
+        changed = [item for key, item in items.items() if key not in shown or _differs(kind, item, shown[key], format)]
         left = [item for key, item in shown.items() if key not in items]
         if kind is ALERT:
             resolved, left = await resolved_alerts(session, left)
@@ -103,7 +103,9 @@ def _key(item: Item) -> str:
     return f"{item.document.get('group', '')}/{item.reference}"
 
 
-def _differs(one: Item, other: Item, format: Format) -> bool:
+def _differs(kind: Kind, one: Item, other: Item, format: Format) -> bool:
+    if kind is ALERT:
+        return is_changed(one, other)
     return one.document != other.document or (format not in _DOCUMENTS and one.cells != other.cells)
 
 

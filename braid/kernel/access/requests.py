@@ -29,18 +29,39 @@ class Lookup(NamedTuple):
     stream_of_replay: Callable[[str], str] = lambda id: ""
 
 
+class StatedNeeds(NamedTuple):
+    """The needs that a request states by itself: they never change, as a message does not.
+
+    Attributes:
+        action: What the request does.
+        needs: The resources that it names, with what it does to each; empty when it names none.
+    """
+
+    action: Action
+    needs: Sequence[Need]
+
+
 def needs_of(row: Row, request: object, lookup: Lookup) -> Sequence[Need]:
     """The needs of a request, or of the first message of a duplex method; never empty."""
+    return all_needs(row, stated_needs(row, request), lookup)
+
+
+def stated_needs(row: Row, request: object) -> StatedNeeds:
+    """The needs that a request states by itself."""
     action = row.action
     if row.lanes and list(_texts(request, Named(row.lanes))) == [DLQ_LANE]:
         action = Action.CONSUME
-    found = list(dict.fromkeys(_named_needs(row.names, action, request)))
-    found = [need._replace(resource=_resolved(need.resource, lookup)) for need in found]
+    return StatedNeeds(action, tuple(dict.fromkeys(_named_needs(row.names, action, request))))
+
+
+def all_needs(row: Row, stated: StatedNeeds, lookup: Lookup) -> Sequence[Need]:
+    """The needs of a request that states some, by what the service knows now; never empty."""
+    found = [need._replace(resource=_resolved(need.resource, lookup)) for need in stated.needs]
     if row.streams_of_group:
         groups = [need.resource.name for need in found if need.resource.kind is ResourceKind.GROUP]
         registered = [stream for group in groups for stream in lookup.streams_of_group(group)]
-        found += [Need(action, Resource(ResourceKind.STREAM, stream)) for stream in sorted(registered)]
-    return tuple(dict.fromkeys(found)) or (Need(action, row.unnamed),)
+        found += [Need(stated.action, Resource(ResourceKind.STREAM, stream)) for stream in sorted(registered)]
+    return tuple(dict.fromkeys(found)) or (Need(stated.action, row.unnamed),)
 
 
 def strays(row: Row, message: object, allowed: Iterable[Need]) -> Sequence[Resource]:

@@ -10,6 +10,9 @@ LOADING_SECONDS: Final = 120.0  # of a start without collections of garbage; a s
 HEADS_AT_ONCE: Final = 1_000  # last sequences of histories, asked of the store by a new leader in one call
 SLICE_SECONDS: Final = 0.01  # of a loop over all that a service has; then other tasks get their turn
 EVENTS_SCAN_MAX: Final = 10_000  # histories one ListEvents call looks into
+EVENTS_SEARCHED_MAX: Final = 5_000  # events looked at for one answer with the newest that match: some 0.1 s
+EVENTS_FIRST_READ: Final = 32  # of a history, to find the newest of many; most histories have no more among them
+EVENTS_READ_GROWTH: Final = 4  # from one such read of a history to the next
 STORE_RETRY_SECONDS: Final = (0.05, 1.0)  # first and longest wait before the store is tried again
 DIRECTORY_CACHE_SECONDS: Final = 0.1  # how long one read of the directory answers ListEndpoints
 DIRECTORY_READ_SECONDS: Final = 0.3  # of reading the directory; then the last read counts
@@ -23,6 +26,7 @@ GC_LOOKED_AT_MAX: Final = (
     250_000  # frozen objects; to look at these again takes 80 ms, and more are never looked at again
 )
 LOOP_LAG_INTERVAL_SECONDS: Final = 0.25  # how often the event loop's stall is measured
+TASKS_INTERVAL_SECONDS: Final = 10.0  # how often the event loop's tasks are counted
 PARENT_POLL_SECONDS: Final = 0.5  # how soon a service notices that its parent is gone
 OPEN_FILES_MAX: Final = 65_536  # a process raises its limit so far, where the system lets it: connections are files
 OPEN_FILES_KEPT_MAX: Final = 4_096  # of those for everything but callers; of few files, a quarter

@@ -4,13 +4,13 @@ Grants are told by the event store, so a replica knows them while the registry i
 read last stands. Before the first read it admits services and the admins that settings name, and nobody else.
 """
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Hashable, Sequence
 from typing import TYPE_CHECKING, Final, Protocol, runtime_checkable
 
 from braid.kernel.access.decisions import Decision, decide, first_refused, grant_command
 from braid.kernel.access.grants import Rights
 from braid.kernel.access.refusals import REFUSAL_FACT
-from braid.kernel.access.requests import Lookup, Need, asks_about_itself, needs_of, says_hello, strays
+from braid.kernel.access.requests import Lookup, Need, asks_about_itself, needs_of, says_hello, stated_needs, strays
 from braid.kernel.access.roles import Action
 from braid.kernel.access.table import Row, row_of
 from braid.kernel.errors import AccessDenied, BraidError, Invalid, Unauthenticated
@@ -50,7 +50,7 @@ class AccessControl:
         self._clock = replica.host.clock
         self._history = SideHistory(replica, GRANTS, (HISTORIES, HISTORY), self._changed)
         self._lookup = service.resources(replica) if isinstance(service, KnowsResources) else Lookup()
-        self._streams = OpenStreams(self._clock, self._lost)
+        self._streams = OpenStreams(self._clock, self._question, self._lost)
         self._refusals = Refusals(self._clock, replica.metrics, replica.log)
         named = read_admins(settings.admins_file) if settings.admins_file else ()
         self._admins = frozenset((*settings.admins, *named))
@@ -189,6 +189,12 @@ class AccessControl:
 
     def _row(self, method: str) -> Row | None:
         return row_of(self._replica.name, _short(method))
+
+    def _question(self, stream: OpenStream) -> Hashable:
+        row, request, principal = self._row(stream.method), stream.request, stream.caller.principal
+        if row is None or request is None:
+            return stream.method, principal
+        return stream.method, principal, asks_about_itself(row, request, principal), stated_needs(row, request)
 
     def _lost(self, stream: OpenStream) -> AccessDenied | None:
         if not self._history.known.is_set():  # what is not known is no loss

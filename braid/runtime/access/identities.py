@@ -5,7 +5,7 @@ The event store tells it, so a replica knows it while the registry is away; with
 stands. Before the first read nobody with a certificate is served.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from typing import TYPE_CHECKING, Final
 
 from braid.kernel.access.revocations import Revocation, find_revocation, identities_of
@@ -32,7 +32,7 @@ class Identities:
         """Prepares it; `run` follows the list."""
         self._replica = replica
         self._history = SideHistory(replica, REVOCATIONS, (HISTORIES, HISTORY), self._changed)
-        self._streams = OpenStreams(replica.host.clock, self._lost)
+        self._streams = OpenStreams(replica.host.clock, _question, self._lost)
         self._refusals = Refusals(replica.host.clock, replica.metrics, replica.log)
 
     # --- what is known
@@ -129,3 +129,7 @@ class Identities:
         self._refusals.record(short, REVOKED, caller, message)
         facts = {"identity": revocation.identity, "principal": caller.principal, "method": short}
         return IdentityRevoked(message, remedy=_REMEDY, metadata=facts)
+
+
+def _question(stream: OpenStream) -> Hashable:
+    return stream.method, stream.caller.principal, stream.caller.certificate

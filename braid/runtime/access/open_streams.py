@@ -1,6 +1,6 @@
 """Open streams, each with what its right is decided from, so that it ends when its caller has lost that right."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import NamedTuple
 
 from braid.kernel.errors import BraidError
@@ -18,23 +18,37 @@ class OpenStream(NamedTuple):
 
 
 class OpenStreams:
-    """The open streams of one replica."""
+    """The open streams of one replica.
 
-    def __init__(self, clock: Clock, decide: Callable[[OpenStream], BraidError | None]) -> None:
-        """`decide` says why a stream must end; None when it may go on."""
+    Streams about which the same question is to be decided are kept together: thousands of members of one application
+    take one decision.
+    """
+
+    def __init__(
+        self,
+        clock: Clock,
+        question: Callable[[OpenStream], Hashable],
+        decide: Callable[[OpenStream], BraidError | None],
+    ) -> None:
+        """`decide` says why a stream must end; None when it may go on, and all streams of the same question may.
+
+        Streams of one question have the same caller, but for where it calls from.
+        """
         self._clock = clock
+        self._question = question
         self._decide = decide
-        self._open: dict[int, OpenStream] = {}
+        self._open: dict[Hashable, dict[int, OpenStream]] = {}
         self._next = 0
 
     def __len__(self) -> int:
-        return len(self._open)
+        return sum(map(len, self._open.values()))
 
     def add(self, stream: OpenStream) -> Callable[[], None]:
         """Looks after a stream until what is returned is called."""
         number = self._next = self._next + 1
-        self._open[number] = stream
-        return lambda: self._forget(number)
+        question = self._question(stream)
+        self._open.setdefault(question, {})[number] = stream
+        return lambda: self._forget(question, number)
 
     def look_at(self, principal: str) -> None:
         """Looks at the streams of one principal at once: its grants have changed."""
@@ -42,22 +56,29 @@ class OpenStreams:
 
     def look_at_callers(self, chosen: Callable[[Caller], bool]) -> None:
         """Looks at the streams of chosen callers at once."""
-        self._look([number for number, each in self._open.items() if chosen(each.caller)])
+        self._look([question for question, streams in self._open.items() if chosen(_first(streams).caller)])
 
     async def look_at_all(self) -> None:
-        """Looks at all streams, some at a time, so that others have their turn."""
-        numbers = list(self._open)
-        for start in range(0, len(numbers), ACCESS_RECHECK_STREAMS):
-            self._look(numbers[start : start + ACCESS_RECHECK_STREAMS])
+        """Looks at all streams, some questions at a time, so that others have their turn."""
+        questions = list(self._open)
+        for start in range(0, len(questions), ACCESS_RECHECK_STREAMS):
+            self._look(questions[start : start + ACCESS_RECHECK_STREAMS])
             await self._clock.sleep(0)
 
-    def _look(self, numbers: Sequence[int]) -> None:
-        for number in numbers:
-            stream = self._open.get(number)
-            error = self._decide(stream) if stream is not None else None
-            if stream is not None and error is not None:
-                self._forget(number)
+    def _look(self, questions: Sequence[Hashable]) -> None:
+        for question in questions:
+            for number, stream in list(self._open.get(question, {}).items()):
+                error = self._decide(stream)
+                if error is None:  # so may the others
+                    break
+                self._forget(question, number)
                 stream.end(error)
 
-    def _forget(self, number: int) -> None:
-        self._open.pop(number, None)
+    def _forget(self, question: Hashable, number: int) -> None:
+        streams = self._open.get(question)
+        if streams is not None and streams.pop(number, None) is not None and not streams:
+            del self._open[question]
+
+
+def _first(streams: Mapping[int, OpenStream]) -> OpenStream:
+    return next(iter(streams.values()))

@@ -1,50 +1,147 @@
-"""The newest events of many histories, now or up to a moment, found without reading all of them."""
+"""The newest events of many histories that match a filter, now or up to a moment, found without reading all of them."""
 
 import asyncio
 from collections.abc import Sequence
 from heapq import nlargest
+from typing import NamedTuple
 
-from braid.kernel.limits.runtime import LOADS_AT_ONCE
+from braid.api.mesh.v1.event_pb2 import EventFilter
+from braid.kernel.limits.names import PAGE_SIZE_MAX
+from braid.kernel.limits.runtime import EVENTS_FIRST_READ, EVENTS_READ_GROWTH, EVENTS_SEARCHED_MAX, LOADS_AT_ONCE
 from braid.kernel.ports import HistoryId
 from braid.runtime.archive.line import Gap
+from braid.runtime.audit.serving import matches
 from braid.runtime.histories.aggregates import Aggregates
 from braid.runtime.histories.kinds import RecordedEvent
-from braid.runtime.histories.past import Listed
 
 
-async def newest_events(aggregates: Aggregates, prefix: str, most: int, until_ms: int = 0) -> Listed:
-    """Lists the newest events of the histories under a prefix, newest first; those up to a moment if `until_ms` is set.
+class Newest(NamedTuple):
+    """The newest events that match, newest first.
 
-    The newest `most` events are in the `most` histories that were appended to last, and most often in the first few of
-    them: those are read first, until the next one ended before the oldest event that is wanted. Up to a moment, every
-    history that goes on after it is read first, for it may end there with any event. A leader's clock that was set back
-    hides what it appended before from this, not from lists of single histories.
+    Attributes:
+        events: They.
+        gaps: What is not kept of the histories that were read, as far back as they were read.
+        since_ms: All that match from this moment on are there; 0 if nothing was left out.
+    """
+
+    events: Sequence[RecordedEvent]
+    gaps: Sequence[Gap]
+    since_ms: int
+
+
+async def newest_events(
+    aggregates: Aggregates, prefix: str, most: int, until_ms: int = 0, wanted: EventFilter | None = None
+) -> Newest:
+    """Lists the newest events under a prefix that match; those up to a moment if `until_ms` is set.
+
+    Without a filter, the newest `most` events are in the `most` histories that were appended to last. Most often they
+    are in the first few of those. So these are read first, until the next one ended before the oldest event that is
+    wanted. With a filter, histories are read further back, until enough was found or a bounded number of events was
+    looked at. Up to a moment, the end there of every history that goes on after it is read first, for that may be any
+    event. A leader's clock that was set back hides what it appended before from this, not from lists of single
+    histories.
 
     Raises:
         CorruptHistory: an event does not decode.
         Unavailable: the archive does not answer.
     """
-    found: list[RecordedEvent] = []
-    gaps: list[Gap] = []
-    wanted = _last_appended_first(aggregates, prefix, most, until_ms)
-    for start in range(0, len(wanted), LOADS_AT_ONCE):
-        some = wanted[start : start + LOADS_AT_ONCE]
-        if len(found) >= most and 0 < aggregates.pasts.last_ms(some[0]) < found[most - 1].context.now_ms:
+    wanted = wanted or EventFilter()
+    order = _last_appended_first(aggregates, prefix, until_ms, None if wanted.actor else most + 1)
+    search = _Search(aggregates, most, until_ms, wanted)
+    for start in range(0, len(order), LOADS_AT_ONCE):
+        some = order[start : start + LOADS_AT_ONCE]
+        if search.ends_before(aggregates.pasts.last_ms(some[0])):
             break
-        listing = (aggregates.listed(each, 0, most, until_ms=until_ms, latest=most) for each in some)
-        for listed in await asyncio.gather(*listing):
-            found += listed.events
-            gaps += listed.gaps
-        found.sort(key=lambda each: (-each.context.now_ms, each.history, -each.sequence))
-        del found[most:]
-    return Listed(found, gaps)
+        await asyncio.gather(*map(search.read, some))
+        search.trim()
+    return search.found()
 
 
-def _last_appended_first(aggregates: Aggregates, prefix: str, most: int, until_ms: int) -> Sequence[HistoryId]:
+class _Search:
+    """Reads histories from their ends, and knows how far back all that matches was found."""
+
+    def __init__(self, aggregates: Aggregates, most: int, until_ms: int, wanted: EventFilter) -> None:
+        self._aggregates = aggregates
+        self._most = most + 1  # the last of them says when what is left out begins
+        self._until_ms = until_ms
+        self._wanted = wanted
+        self._events: list[RecordedEvent] = []
+        self._gaps: dict[tuple[HistoryId, int], Gap] = {}
+        self._looked = 0  # number of events
+        self._enough_ms = 0  # there are enough that are not older than this
+        self._dropped_ms = 0  # when the newest happened of which others were preferred
+        self._unread_ms = 0  # before the end of this moment, not everything was looked at
+
+    @property
+    def _spent(self) -> bool:
+        return self._looked >= EVENTS_SEARCHED_MAX
+
+    def ends_before(self, last_ms: int) -> bool:
+        """Whether histories need not be read that ended at a moment or before; 0 for one that is not known."""
+        if not last_ms or 0 < self._until_ms <= last_ms:
+            return False
+        if last_ms < self._wanted.since_ms:
+            return True
+        if last_ms < self._enough_ms:
+            self._dropped_ms = max(self._dropped_ms, last_ms)
+            return True
+        if self._spent:
+            self._unread_ms = max(self._unread_ms, last_ms)
+        return self._spent
+
+    async def read(self, history: HistoryId) -> None:
+        """Reads a history from its end, or from the moment, as far back as is needed."""
+        first = before = matching = 0
+        size = min(self._most, EVENTS_FIRST_READ)
+        while True:
+            listed = await self._aggregates.listed(
+                history, first, size, until_ms=self._until_ms, latest=0 if first else size
+            )
+            events = [each for each in listed.events if not before or each.sequence < before]
+            found = [each for each in events if matches(self._wanted, each)]
+            self._gaps.update(((history, gap.last), gap) for gap in listed.gaps)  # seen again, it begins earlier
+            self._events += found
+            self._looked += len(events)
+            matching += len(found)
+            before = events[0].sequence if events else first
+            if before <= 1 or (events and self._stops(events[0].context.now_ms, matching)):
+                return
+            size = min(EVENTS_READ_GROWTH * size, PAGE_SIZE_MAX)
+            first = max(1, before - size)
+
+    def _stops(self, oldest_ms: int, matching: int) -> bool:
+        """Whether a history needs no further reading, of which the oldest event that was read has this time."""
+        if oldest_ms < self._wanted.since_ms:
+            return True
+        if matching >= self._most or oldest_ms < self._enough_ms:
+            self._dropped_ms = max(self._dropped_ms, oldest_ms)
+            return True
+        if self._spent:
+            self._unread_ms = max(self._unread_ms, oldest_ms)
+        return self._spent
+
+    def trim(self) -> None:
+        """Forgets what is older than the newest that are wanted."""
+        self._events.sort(key=lambda each: (-each.context.now_ms, each.history, -each.sequence))
+        if len(self._events) > self._most:
+            self._dropped_ms = max(self._dropped_ms, self._events[self._most].context.now_ms)
+            del self._events[self._most :]
+        if len(self._events) == self._most:
+            self._enough_ms = self._events[-1].context.now_ms
+
+    def found(self) -> Newest:
+        """Returns the events, without those of times that were not searched in all histories."""
+        if len(self._events) == self._most:
+            self._dropped_ms = max(self._dropped_ms, self._events.pop().context.now_ms)
+        left_ms = max(self._dropped_ms, self._unread_ms)
+        events = [each for each in self._events if each.context.now_ms > self._unread_ms]
+        return Newest(events, list(self._gaps.values()), left_ms + 1 if left_ms else 0)
+
+
+def _last_appended_first(aggregates: Aggregates, prefix: str, until_ms: int, most: int | None) -> Sequence[HistoryId]:
     """Histories whose last append has no known time or was after the moment, then the most recently appended ones."""
-    histories, last_ms = aggregates.histories(prefix), aggregates.pasts.last_ms
     first, later = list[HistoryId](), list[HistoryId]()
-    for each in histories:
-        at_ms = last_ms(each)
-        (first if not at_ms or 0 < until_ms < at_ms else later).append(each)
-    return [*first, *nlargest(most, later, key=last_ms)]
+    for each in aggregates.histories(prefix):
+        at_ms = aggregates.pasts.last_ms(each)
+        (first if not at_ms or 0 < until_ms <= at_ms else later).append(each)
+    return [*first, *nlargest(len(later) if most is None else most, later, key=aggregates.pasts.last_ms)]

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import Final
 from weakref import WeakKeyDictionary
 
@@ -19,6 +20,7 @@ from console.server.limits import (
     FAST_POLL_SECONDS,
     LATE_LIST_SECONDS,
     ROWS_MAX,
+    SETTLE_SECONDS,
     SHARED_SECONDS,
     SHARED_SHARE,
     SLOW_LIST_SECONDS,
@@ -89,6 +91,12 @@ class AllGroups:
         self.used_at = 0.0  # by the clock of the process
         self._groups = _Source(host, "all groups", self._read_groups)
         self._lags = _Source(host, "lag of all groups", self._read_lags)
+        self._settled = False
+
+    @property
+    def whole(self) -> bool:
+        """Whether both lists were read once, so that rows are in the order asked for."""
+        return self._groups.tried and self._lags.tried
 
     async def groups(self, reader: Reader) -> GroupTable:
         """The table with its groups as they are now. Raises the assigner's error."""
@@ -98,9 +106,26 @@ class AllGroups:
         """The table with its lag as it is now. Raises lagmon's error."""
         return await self._answered(self._lags, reader)
 
-    async def known_lags(self, reader: Reader) -> GroupTable:
-        """The table with the lag that was read last, even if no service answers now."""
-        await self._lags.read(reader)
+    async def every(self, reader: Reader) -> GroupTable:
+        """The table with its groups as they are now, and the lag that was read last. Raises the assigner's error."""
+        table, _ = await asyncio.gather(self.groups(reader), self._lags.read(reader))
+        return table
+
+    async def groups_so_far(self, reader: Reader) -> GroupTable:
+        """The table with its groups as they are now, or with the first of them while they are read for the first time.
+
+        Raises the assigner's error.
+        """
+        await self._settle(reader)
+        if not self._groups.tried and self.table.groups:
+            return self.table
+        return await self.groups(reader)
+
+    async def lags_so_far(self, reader: Reader) -> GroupTable:
+        """The table with the lag that was read last, even if no service answers now; with none before the first."""
+        await self._settle(reader)
+        if self._lags.tried:
+            await self._lags.read(reader)
         return self.table
 
     async def groups_in_sight(self, reader: Reader, names: Sequence[str]) -> Mapping[str, bytes]:
@@ -119,7 +144,7 @@ class AllGroups:
         """
         if not names and self._lags.error is not None:
             raise self._lags.error
-        if not names or not (self._lags.slow or self._lags.error):
+        if not names or not (self._lags.slow or self._lags.error or not self._lags.tried):
             return {}
         wanted, detail = lagmon.LagFilter(groups=names), lag_pb2.LAG_DETAIL_LANE
         request = lagmon.ListLagRequest(filter=wanted, detail=detail, page_size=PAGE_SIZE_MAX)
@@ -131,9 +156,17 @@ class AllGroups:
             del found[page.lags[-1].group]  # the next page may have more of it
         return found
 
-    async def settle(self, reader: Reader) -> None:
-        """Waits until both lists were tried once. Later, a service that does not answer holds up its own part alone."""
-        await asyncio.gather(*(each.read(reader) for each in (self._groups, self._lags) if not each.tried))
+    async def _settle(self, reader: Reader) -> None:
+        """Waits once until both lists were tried, so that rows are in order at first sight: not for long.
+
+        Later, a service that does not answer holds up its own part alone.
+        """
+        if self._settled:
+            return
+        with suppress(TimeoutError):
+            async with asyncio.timeout(SETTLE_SECONDS):
+                await asyncio.gather(*(each.read(reader) for each in (self._groups, self._lags) if not each.tried))
+        self._settled = True
 
     async def _answered(self, source: _Source, reader: Reader) -> GroupTable:
         await source.read(reader)
@@ -147,6 +180,8 @@ class AllGroups:
         def take(page: assigner.ListGroupsResponse) -> tuple[group_pb2.Group, ...]:
             room = page.groups[: ROWS_MAX - len(found)]
             found.update((each.name, group_facts(each, known.get(each.name))) for each in room)
+            if not self._groups.tried:
+                self.table.put_groups(found, more=True)
             return ()
 
         request = assigner.ListGroupsRequest()
@@ -189,8 +224,7 @@ def windowed_groups() -> tuple[Read, Read]:
     async def groups(reader: Reader, params: Params) -> Mapping[str, Content]:
         nonlocal told
         every = _all_of(reader)
-        await every.settle(reader)
-        table = await every.groups(reader)
+        table = await every.groups_so_far(reader)
         window = _window(table, params)
         newer = await every.groups_in_sight(reader, window.names)
         known = {name: facts.data for name in window.names if (facts := table.groups.get(name)) is not None}
@@ -199,13 +233,13 @@ def windowed_groups() -> tuple[Read, Read]:
         told = window.names
         value: Document = {
             "order": order, "first": window.first, "matched": window.matched, "total": window.total,
+            "whole": every.whole,
         }  # fmt: skip
         return {"groups": Table(documents.of(shown), table.more_groups), "window": Single(value)}
 
     async def lag(reader: Reader, params: Params) -> Mapping[str, Content]:
         every = _all_of(reader)
-        await every.settle(reader)
-        table = await every.known_lags(reader)
+        table = await every.lags_so_far(reader)
         window = _window(table, params)
         names = list(dict.fromkeys((*told, *window.names)))
         newer = await every.lags_in_sight(reader, names)
@@ -222,9 +256,7 @@ def _window(table: GroupTable, params: Params) -> Window:
 
 async def every_group(reader: Reader, params: Params) -> AsyncIterator[bytes]:
     """All groups that a filter matches, in an order, with their lag: JSON in pieces. Raises the assigner's error."""
-    every = _all_of(reader)
-    await every.settle(reader)
-    table = await every.groups(reader)
+    table = await _all_of(reader).every(reader)
     names = table.ordered(params.get("sort", ""), params.get("q", ""))
     groups = [facts.data for name in names if (facts := table.groups.get(name)) is not None]
     lags = [each.data for name in names for each in table.lags.get(name, ())]

@@ -9,7 +9,6 @@ from braid.kernel.errors import BraidError
 from braid.rpc.documents import Document, to_document
 from console.server.limits import SLOW_POLL_SECONDS
 from console.server.live.parts import Content, Single, Table
-from console.server.reads.lagmon import lag_of_lease, progress
 from console.server.reads.listing import listing
 from console.server.reads.reader import Memo, Reader
 from console.server.reads.view import Params, Read
@@ -138,34 +137,3 @@ class _Loads:
 
 def _with_load(row: Document, load: float | None) -> Document:
     return row if load is None else {**row, "relative_load": load}
-
-
-async def explained(reader: Reader, lease: str, group: str, at_ms: int) -> Document:
-    """Why a lease is where it is, or was at a moment; and of its partition, progress and lag as they are now.
-
-    A page about one lease need not wait for all that is known of its group. Raises the assigner's error.
-    """
-    request = api.ExplainLeaseRequest(lease=lease, group=group, at_ms=at_ms)
-    found = await reader.one(ASSIGNER, "ExplainLease", request, api.ExplainLeaseResponse)
-    own, lag = (
-        (None, None)
-        if at_ms
-        else await asyncio.gather(progress(reader, found.lease), lag_of_lease(reader, found.lease))
-    )
-    return {
-        "lease": to_document(found.lease),
-        "reasons": [
-            {
-                "time_ms": each.metadata.time_ms,
-                "actor": each.metadata.actor,
-                "history": each.history,
-                "sequence": each.sequence,
-                "type": each.type,
-                "text": each.text,
-            }
-            for each in found.reasons
-        ],
-        "kept_from_sequence": found.kept_from_sequence,
-        "progress": own,
-        "lag": lag,
-    }

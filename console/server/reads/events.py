@@ -11,7 +11,14 @@ from braid.api.mesh.v1.event_pb2 import EventFilter, EventGap, EventRecord, List
 from braid.kernel.errors import BraidError, Invalid
 from braid.rpc.documents import Document, Value, to_document
 from braid.rpc.event_documents import EVENT_SERVICES, event_body, summary
-from console.server.limits import EVENTS_MAX, EVENTS_READ_MAX, PAST_SECONDS, POLL_SECONDS, READ_SECONDS
+from console.server.limits import (
+    EVENTS_MAX,
+    EVENTS_READ_MAX,
+    EVENTS_SEARCH_SECONDS,
+    PAST_SECONDS,
+    POLL_SECONDS,
+    READ_SECONDS,
+)
 from console.server.live.parts import Content, Table
 from console.server.problems import problem_of
 from console.server.reads.reader import Reader
@@ -20,6 +27,7 @@ from console.server.reads.view import AT, Params, Read, whole_number
 PARAMETERS: Final = ("history", "service", "actor", "since_ms", "until_ms", "refused")
 AUDIT: Final = "audit"
 _TIME_MS_MAX: Final = 1 << 52
+_UNORDERED: Final = "more events match than are read, newer ones among those left out: narrow the filter"
 _OWNERS: Final[Mapping[str, str]] = {
     "stream": "registry",
     "cluster": "registry",
@@ -40,14 +48,22 @@ class _Found:
 
     Attributes:
         divided_ms: A service may have left out events of this moment and of earlier ones; 0 if none was left out.
+        crowded_ms: A moment of which there are more events than a service answers with, or searches; 0 for none.
+        unordered: The service that left out events of any time; empty if none did.
     """
 
     def __init__(self) -> None:
         self.records: list[EventRecord] = []
         self.gaps: list[EventGap] = []
         self.errors: dict[str, BraidError] = {}  # by service
-        self.more = False
         self.divided_ms = 0
+        self.crowded_ms = 0
+        self.unordered = ""
+
+    @property
+    def more(self) -> bool:
+        """Whether events may have been left out."""
+        return bool(self.divided_ms or self.unordered)
 
     def check(self) -> None:
         """Raises the first error where nothing at all was read."""
@@ -65,33 +81,42 @@ def newest_events(most: int = EVENTS_MAX, seconds: float = POLL_SECONDS) -> Read
         rows = {_key(each): event_row(each) for each in records[:most]}
         gaps = {f"{each.history}#{each.first}": to_document(each) for each in found.gaps[:most]}
         gaps |= {service: _missing(service, error) for service, error in found.errors.items()}
-        return {"events": Table(rows, found.more or len(records) > most), "gaps": Table(gaps)}
+        more = found.more or len(records) > most or bool(params.get("refused"))
+        return {"events": Table(rows, more), "gaps": Table(gaps)}
 
     return Read(("events", "gaps"), take, seconds)
 
 
 async def page_back(reader: Reader, params: Params) -> Document:
-    """Events before a page's oldest: the token is the moment from which to look back, newest first."""
+    """Events before a page's oldest: the token is the moment from which to look back, newest first.
+
+    Where few events match, a page may have fewer than there is room for, or none: its token says how far it looked.
+    """
     token = params.get("page_token", "")
     until_ms = whole_number({"page_token": token} if token else {}, "page_token", _TIME_MS_MAX)
     given = {name: value for name, value in params.items() if name in PARAMETERS}
     if until_ms:
         given["until_ms"] = str(min(until_ms, whole_number(params, "until_ms", _TIME_MS_MAX) or until_ms))
-    found = await _read(reader, given, EVENTS_MAX)
+    found = await _read(reader, given, EVENTS_MAX, EVENTS_SEARCH_SECONDS)
     found.check()
-    records = _sorted(found.records)
-    whole = [each for each in records if each.metadata.time_ms > found.divided_ms]
-    if records and not whole:
-        whole = records
+    records, divided_ms = _sorted(found.records), found.divided_ms
+    whole = [each for each in records if each.metadata.time_ms > divided_ms]
+    crowded = not whole and 0 < divided_ms == found.crowded_ms
+    if crowded:
+        whole = [each for each in records if each.metadata.time_ms == divided_ms]
         found.gaps.append(EventGap(reason="more events of one moment than a page holds: look at single histories"))
+    if found.unordered:
+        found.gaps.append(EventGap(history=found.unordered, reason=_UNORDERED))
     shown = whole[:EVENTS_MAX]
     while len(shown) < len(whole) and whole[len(shown)].metadata.time_ms == shown[-1].metadata.time_ms:
         shown.append(whole[len(shown)])  # a moment is never divided: the next page begins before it
+    next_ms = shown[-1].metadata.time_ms - 1 if shown else 0
+    if divided_ms and len(shown) == len(whole):
+        next_ms = divided_ms - crowded
     events: list[Value] = [{"key": _key(each), **event_row(each)} for each in shown]
     gaps: list[Value] = [to_document(each) for each in found.gaps[:EVENTS_MAX]]
     errors: list[Value] = [problem_of(each).document() for each in found.errors.values()]
-    next_page = str(shown[-1].metadata.time_ms - 1) if shown else ""
-    return {"events": events, "gaps": gaps, "next_page_token": next_page, "errors": errors}
+    return {"events": events, "gaps": gaps, "next_page_token": str(next_ms or ""), "errors": errors}
 
 
 def event_row(record: EventRecord) -> Document:
@@ -123,12 +148,13 @@ def _call_body(record: EventRecord) -> Document:
     return to_document(getattr(event, name)) if name else {}
 
 
-async def _read(reader: Reader, params: Params, latest: int) -> _Found:
+async def _read(reader: Reader, params: Params, latest: int, search_seconds: float = 0.0) -> _Found:
+    """Reads the newest events of all services that match; of each as many as wanted, if they are found in time."""
     found = _Found()
 
     async def read(service: str) -> None:
         try:
-            await _read_service(reader, service, params, latest, found)
+            await _read_service(reader, service, params, latest, search_seconds, found)
         except BraidError as error:
             found.errors[service] = error
 
@@ -136,43 +162,58 @@ async def _read(reader: Reader, params: Params, latest: int) -> _Found:
     return found
 
 
-async def _read_service(reader: Reader, service: str, params: Params, latest: int, into: _Found) -> None:
+async def _read_service(
+    reader: Reader, service: str, params: Params, latest: int, search_seconds: float, into: _Found
+) -> None:
+    request, since_ms, read = _request(params, latest, whole=search_seconds > 0), 0, 0
+    seconds = PAST_SECONDS if request.until_ms or search_seconds else READ_SECONDS
+    ends = reader.host.clock.elapsed() + search_seconds
+
+    def items(page: ListEventsResponse) -> list[EventRecord]:
+        nonlocal since_ms
+        since_ms = page.since_ms
+        into.gaps.extend(page.gaps)
+        return [each for each in page.events if _matches(each, request.filter)]
+
+    try:
+        while True:
+            records, more = await reader.pages(
+                service, "ListEvents", request, ListEventsResponse, items, EVENTS_READ_MAX, seconds=seconds
+            )
+            into.records.extend(records)
+            read += len(records)
+            if more:
+                into.unordered = service
+            if 0 < request.until_ms < since_ms or (records and records[0].metadata.time_ms < since_ms):
+                into.crowded_ms = max(into.crowded_ms, since_ms - 1)
+                break
+            if not since_ms or read >= latest or reader.host.clock.elapsed() >= ends:
+                break
+            request.until_ms = since_ms - 1
+    finally:
+        if since_ms:
+            into.divided_ms = max(into.divided_ms, since_ms - 1)
+
+
+def _request(params: Params, latest: int, *, whole: bool) -> ListEventsRequest:
+    """Asks for the newest events that match.
+
+    Records of calls, and older releases, list all events; without a filter the latest of each history. Refused calls
+    are looked for among those as well, unless the `whole` past is asked for.
+    """
     wanted = EventFilter(
         actor=params.get("actor", ""),
         since_ms=whole_number(params, "since_ms", _TIME_MS_MAX),
         refused=bool(params.get("refused")),
     )
-    history = AUDIT if params.get("refused") else params.get("history", "")
-    until_ms, all_kept = _until(params), bool(wanted.since_ms or wanted.actor)
-    request = ListEventsRequest(
-        history=history,
-        until_ms=until_ms,
-        latest=0 if all_kept else latest,
+    some = not (wanted.actor or wanted.since_ms or (wanted.refused and whole))
+    return ListEventsRequest(
+        history=AUDIT if wanted.refused else params.get("history", ""),
+        until_ms=_until(params),
+        latest=latest if some else 0,
         filter=wanted,
-        newest=0 if all_kept else latest + 1,  # one more: older releases do not say that there are more
+        newest=latest,
     )
-
-    def items(page: ListEventsResponse) -> list[EventRecord]:
-        into.gaps.extend(page.gaps)
-        if page.more and page.events:
-            into.divided_ms = max(into.divided_ms, page.events[-1].metadata.time_ms)
-            into.more = True
-        return [each for each in page.events if _matches(each, wanted)]
-
-    async def read() -> tuple[list[EventRecord], bool]:
-        seconds = PAST_SECONDS if until_ms else READ_SECONDS
-        most = EVENTS_READ_MAX
-        return await reader.pages(service, "ListEvents", request, ListEventsResponse, items, most, seconds=seconds)
-
-    try:
-        records, more = await read()
-    except Invalid as error:
-        if error.field != "newest":
-            raise
-        request.newest = 0  # a replica of an older release, which lists up to a moment alone
-        records, more = await read()
-    into.records.extend(records)
-    into.more = into.more or more
 
 
 def _until(params: Params) -> int:

@@ -4,10 +4,8 @@ from collections.abc import Mapping
 
 from google.protobuf.message import Message
 
-from braid.api.assigner.v1 import group_pb2
-from braid.api.lagmon.v1 import lag_pb2, pathway_pb2, progress_pb2
+from braid.api.lagmon.v1 import lag_pb2, pathway_pb2
 from braid.api.lagmon.v1 import lagmon_service_pb2 as api
-from braid.kernel.errors import BraidError
 from braid.rpc.documents import Document, to_document
 from console.server.limits import FAST_POLL_SECONDS, HISTORY_SECONDS, SLOW_POLL_SECONDS
 from console.server.live.parts import Content, Single, Table
@@ -64,32 +62,6 @@ def lag_key(lag: lag_pb2.Lag, detail: int) -> str:
     if detail == lag_pb2.LAG_DETAIL_PARTITION:
         parts.append(str(lag.partition))
     return "/".join(parts)
-
-
-async def progress(reader: Reader, lease: group_pb2.Lease) -> Document | None:
-    """The progress of a lease's partition: what is done, rejected and retried. None where no replica tells."""
-    asked = api.GetProgressRequest(
-        group=lease.group, cluster=lease.cluster, topic=lease.topic, partition=lease.partition
-    )
-    try:
-        return to_document(await reader.one(LAGMON, "GetProgress", asked, progress_pb2.Progress, any_replica=True))
-    except (
-        BraidError
-    ):  # nothing is committed, an older release, no right to the cluster: the strip says what is missing
-        return None
-
-
-async def lag_of_lease(reader: Reader, lease: group_pb2.Lease) -> Document | None:
-    """The lag of a lease's partition now. None where no replica tells."""
-    stream, lane, *_ = lease.name.split("/")
-    filter = api.LagFilter(group=lease.group, stream=stream, lane=lane, cluster=lease.cluster)
-    try:
-        found, _ = await lags(reader, filter, lag_pb2.LAG_DETAIL_PARTITION)
-    except BraidError:  # the lease is explained all the same
-        return None
-    own = (each for each in found if (each.topic, each.partition) == (lease.topic, lease.partition))
-    lag = next(own, None)
-    return None if lag is None else {"key": lag_key(lag, lag_pb2.LAG_DETAIL_PARTITION), **to_document(lag)}
 
 
 def lag_history() -> Read:

@@ -18,8 +18,8 @@ from console.server.live.feeds import Feeds
 from console.server.problems import problem_of
 from console.server.reads import events
 from console.server.reads.all_groups import every_group
-from console.server.reads.assigner import explained
 from console.server.reads.lagmon import kept_lag
+from console.server.reads.lease import explained
 from console.server.reads.names import find_names
 from console.server.reads.view import checked_params, whole_number
 from console.server.views import view_kind

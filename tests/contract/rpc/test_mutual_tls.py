@@ -1,7 +1,9 @@
 """Behaviour of mutual TLS: principals of certificates, claims, worded refusals, two ports, bounded connections."""
 
 import asyncio
+import os
 import shutil
+import sys
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -168,6 +170,25 @@ async def test_whom_either_side_does_not_trust_is_told(
     client = make(authority, Authority.make("Other CA"), tmp_path / "client")
     with pytest.raises(Unavailable, match=rf"^{server.address}: no connection \({said}\)$"):
         await asked(GrpcTransport(TlsFiles(client)), server.address)
+
+
+async def test_a_command_whose_server_is_foreign_says_so_once(server: RpcServer, tmp_path: Path) -> None:
+    """Nothing stands beside its error: grpc's own log says the same for each attempt."""
+    tls = Authority.make("Other CA").client(tmp_path / "client")
+    named = {"CERTIFICATE": tls.certificate, "KEY": tls.key, "CA": tls.ca}
+    environment = {**os.environ, **{f"BRAID_TLS_{name}": str(path) for name, path in named.items()}}
+    environment.pop("GRPC_VERBOSITY", None)
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-c", "from braid.cli import main; main()"),
+        *("get", "streams", "--endpoint", server.address),
+        env=environment,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    _, said = await process.communicate()
+    assert process.returncode == 3
+    error, remedy = said.decode().splitlines()
+    assert "the server's certificate is not signed by an authority in" in error
+    assert remedy.strip() == "try: something answers there: check BRAID_TLS_CERTIFICATE, BRAID_TLS_KEY and BRAID_TLS_CA"
 
 
 async def test_a_client_without_a_certificate_is_told_what_to_set(server: RpcServer) -> None:

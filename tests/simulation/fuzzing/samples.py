@@ -1,6 +1,6 @@
-"""Requests that a fresh `FuzzedMesh` accepts, by service and method: fuzzing changes them a little, to get far.
+"""Requests that a `FuzzedMesh` accepts one after another, by service and method: fuzzing changes them, to get far.
 
-Each text is a message in protobuf's text format.
+Each text is a message in protobuf's text format. Those of `EARLY` come too early: nothing has happened in the mesh yet.
 """
 
 from collections.abc import Mapping, Sequence
@@ -15,6 +15,8 @@ from tests.unit.kernel.access.api import Method
 _SPEC: Final = (
     'spec {lanes {key: "live" value {partitions: 2}} replication_factor: 1 clusters: "east" clusters: "west"}'
 )
+_LANES: Final = 'lanes {key: "live" value {partitions: 1}} lanes {key: "bulk" value {partitions: 1}}'
+_CHANGED: Final = f'spec {{{_LANES} replication_factor: 1 clusters: "east" clusters: "west" retention_hours: 9'
 _GROUP: Final = 'spec {streams: "logs" start {earliest: true}}'
 SAMPLES: Final[Mapping[str, Mapping[str, Sequence[str]]]] = {
     "registry": {
@@ -28,7 +30,10 @@ SAMPLES: Final[Mapping[str, Mapping[str, Sequence[str]]]] = {
         ],
         "GetStream": ['name: "logs"'],
         "CreateStream": [f'name: "fresh" {_SPEC}', f'name: "other" {_SPEC} dry_run: true'],
-        "UpdateStream": [f'name: "orders" {_SPEC}', f'name: "clicks" {_SPEC}'],
+        "UpdateStream": [
+            f'name: "orders" {_CHANGED} lag_target {{key: "live" value: "5s"}} availability: 99.5}}',
+            f'name: "clicks" {_CHANGED} failover: FAILOVER_MODE_PROPOSE}}',
+        ],
         "DeleteStream": ['name: "fresh"'],
         "EndDrill": ['stream: "logs" verdict: "it held"'],
         "MoveStream": [
@@ -58,6 +63,16 @@ SAMPLES: Final[Mapping[str, Mapping[str, Sequence[str]]]] = {
             'name: "acme" spec {quotas {open_calls: 90}} dry_run: true',
             'name: "acme" spec {kafka_users {name: "shop" clusters: "east"} quotas {producer_bytes_per_second: 90000}}',
         ],
+        "SetApprovalPolicy": [
+            'name: "careful" spec {verbs: GUARDED_VERB_REPLAY resource: "stream/clicks" letters_over: 5}',
+            'name: "strict" spec {verbs: GUARDED_VERB_DELETE_GROUP expire_seconds: 600 reason: "x"} dry_run: true',
+        ],
+        "DeleteApprovalPolicy": ['name: "careful"'],
+        "ClaimApproval": [
+            'request {verbs: GUARDED_VERB_DELETE_GROUP resources: "group/indexer" identity: "1" digest: "ab" '
+            'asked_by: "dns:ada" needs: "operate group/indexer"} request_id: "r"',
+        ],
+        "ListArchive": ['history: "registry/stream/logs"'],
         "DeleteTenant": ['name: "acme"'],
         "ListTenants": ['name: "acme"'],
         "ListEvents": ['history: "stream/logs"', 'filter {actor: "ada"}', "newest: 3"],
@@ -69,6 +84,7 @@ SAMPLES: Final[Mapping[str, Mapping[str, Sequence[str]]]] = {
     },
     "assigner": {
         "ReadMany": ['parts {method: "ListGroups"} parts {method: "ListMembers"} parts {method: "ListLeases"}'],
+        "ListArchive": ['history: "assigner/group/indexer"'],
         "GetGroup": ['name: "indexer"'],
         "CreateGroup": [f'name: "fresh" {_GROUP}'],
         "UpdateGroup": [f'name: "billing" {_GROUP}', 'name: "indexer" spec {streams: "logs" streams: "clicks"}'],
@@ -76,19 +92,19 @@ SAMPLES: Final[Mapping[str, Mapping[str, Sequence[str]]]] = {
         "ListLeases": ['group: "indexer"'],
         "ExplainLease": ['lease: "logs/live/1/0" group: "indexer"'],
         "PreviewPlacement": [
-            'group: "indexer" lost_clusters: "east" policy {basis: PLACEMENT_BASIS_COUNT band_high: 0.5}'
+            'group: "indexer" lost_clusters: "east" policy {basis: PLACEMENT_BASIS_LOAD band_high: 0.5 band_low: 0.5}'
         ],
         "PinLease": ['group: "indexer" lease: "logs/live/1/0" member: "ada" absent: true'],
-        "BanMember": ['group: "indexer" member: "ada" path: "logs/live" absent: true'],
+        "BanMember": ['group: "indexer" member: "bob" path: "logs/live" absent: true'],
         "FreezeGroup": ['group: "indexer" frozen: true reason: "x"', 'group: "indexer"'],
         "DrainMember": ['group: "indexer" member: "ada" drained: true absent: true'],
         "SetCapacity": ['group: "indexer" member: "ada" capacity: 2 absent: true'],
         "SetSpreading": ['group: "indexer" zones: ZONE_RULE_PREFER hosts: true'],
-        "SetPolicy": ['group: "indexer" policy {basis: PLACEMENT_BASIS_COUNT band_high: 0.5 band_low: 0.5}'],
-        "SetShadow": ['group: "indexer" policy {basis: PLACEMENT_BASIS_COUNT band_high: 0.5 band_low: 0.5}'],
+        "SetPolicy": ['group: "indexer" policy {basis: PLACEMENT_BASIS_LOAD band_high: 0.5 band_low: 0.5}'],
+        "SetShadow": ['group: "indexer" policy {basis: PLACEMENT_BASIS_LOAD band_high: 0.5 band_low: 0.5}'],
         "SetScaling": [
-            'group: "indexer" policy {mode: SCALING_MODE_AUTOMATIC min_members: 1 max_members: 9 factor: 2}',
             'group: "indexer" policy {mode: SCALING_MODE_OFF}',
+            'group: "indexer" policy {mode: SCALING_MODE_AUTOMATIC min_members: 1 max_members: 9 factor: 2}',
         ],
         "SetResponses": [
             'group: "indexer" policies {kind: RESPONSE_KIND_SHIFT_SHARES mode: RESPONSE_MODE_AUTOMATIC lane: "live"}',
@@ -114,6 +130,7 @@ SAMPLES: Final[Mapping[str, Mapping[str, Sequence[str]]]] = {
         "Join": ["heartbeat {sequence: 1}", "acknowledge {delta_sequence: 1}", 'leave {reason: "x"}'],
     },
     "lagmon": {
+        "ListArchive": ['history: "lagmon/alerts/mesh"'],
         "ReadMany": ['parts {method: "ListAlerts"} parts {method: "ListEvents"}'],
         "ListLag": ["page_size: 1"],
         "WatchLag": [""],
@@ -133,6 +150,7 @@ SAMPLES: Final[Mapping[str, Mapping[str, Sequence[str]]]] = {
         "DeleteSilence": ['alert: "stream/logs/lag-page/live/indexer"'],
     },
     "dlq": {
+        "ListArchive": ['history: "dlq/replay/x"'],
         "ReadMany": ['parts {method: "ListReplays"} parts {method: "ListDeadLetters"}'],
         "ListDeadLetters": ["filter: \"group = 'indexer'\""],
         "GetDeadLetter": ['name: "logs/1/0/0"'],
@@ -141,6 +159,19 @@ SAMPLES: Final[Mapping[str, Mapping[str, Sequence[str]]]] = {
         ],
     },
 }  # fmt: skip
+
+EARLY: Final = frozenset(
+    {
+        "registry/EndDrill",
+        "registry/CloseChannel",
+        "registry/ReleaseChannel",
+        "assigner/CloseChannel",
+        "assigner/ResumeLane",
+        "assigner/SplitBacklog",
+        "lagmon/GetAlert",
+        "lagmon/GetProgress",
+    }
+)
 
 
 def samples(method: Method) -> Sequence[Message]:

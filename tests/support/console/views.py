@@ -137,59 +137,6 @@ def _access(_params: Mapping[str, str]) -> Document:
     }
 
 
-VIEWS: Final[Mapping[str, Callable[[Mapping[str, str]], Document]]] = {
-    "overview": _overview,
-    "streams": lambda _params: {"streams": _table(documents.streams()), "lag": _table(documents.lags())},
-    "stream": _stream,
-    "groups": lambda _params: {"groups": _table(documents.groups()), "lag": _table(documents.lags(), stale=True)},
-    "group": _group,
-    "clusters": lambda _params: {"clusters": _table(_clusters())},
-    "cluster": _cluster,
-    "alerts": lambda _params: {
-        "alerts": _table(happenings.alerts()),
-        "outlets": _table(happenings.outlets()),
-        "responses": _table(happenings.responses()),
-    },
-    "events": lambda params: {"events": _table(_matching(params)), "gaps": _table([])},
-    "dead-letters": _letters,
-    "dead-letter": lambda _params: {"letter": _value(happenings.letter_in_full())},
-    "replays": lambda _params: {"replays": _table(happenings.replays())},
-    "spark": lambda _params: {"jobs": _table(documents.spark_jobs()), "lag": _table(documents.lags())},
-    "pathways": lambda _params: {
-        "pathways": _table(happenings.pathways()),
-        "summary": _value({"window_seconds": 60, "kept_since_ms": NOW_MS}),
-    },
-    "access": _access,
-}
-
-
-_PAST: Final = ("overview", "streams", "stream", "groups", "group", "clusters", "cluster", "events")
-
-
-def snapshot(view: str, params: Mapping[str, str]) -> Document:
-    """The parts of a page; as of a moment without what is not kept, as the server answers."""
-    parts = VIEWS[view](params)
-    if not params.get("at_ms"):
-        return parts
-    absent = set(parts) if view not in _PAST else {"alerts"} | ({"lag"} if view in ("group", "streams") else set())
-    hole = {
-        "status": 404,
-        "reason": "HISTORY_HOLE",
-        "message": "alerts are not kept as of a moment",
-        "field": "at_ms",
-        "remedy": "its events tell what happened",
-    }
-    for name in absent & set(parts):
-        parts[name] |= {"rows": [], "error": hole, "stale": False, "as_of_ms": NOW_MS}
-    if view == "overview":
-        parts["summary"]["value"] |= {"alerts_firing": None}
-        gap = {"key": "registry/stream/audits", "history": "registry/stream/audits", "first": 1, "last": 512}
-        parts["unknown_streams"] = _table([gap | {"reason": "a snapshot took their place, and no archive is set"}])
-    for part in parts.values():
-        part |= {"stale": False, "as_of_ms": NOW_MS}
-    return parts
-
-
 def _reason(place: int, text: str, actor: str) -> Document:
     return {
         "time_ms": NOW_MS - 90_000 + place * 900,
@@ -212,6 +159,68 @@ def _why(params: Mapping[str, str]) -> Document:
     place = ("cluster", "topic", "partition")
     lag = next((each for each in documents.lease_lags() if lease and all(each[it] == lease[it] for it in place)), None)
     return {"lease": lease, "reasons": reasons, "kept_from_sequence": 118, "progress": progress, "lag": lag}
+
+
+def _lease(params: Mapping[str, str]) -> Document:
+    found = _why(params)
+    progress, lag = found.pop("progress"), found.pop("lag")
+    return {"explained": _value(found), "progress": _value(progress), "lease_lag": _value(lag)}
+
+
+VIEWS: Final[Mapping[str, Callable[[Mapping[str, str]], Document]]] = {
+    "overview": _overview,
+    "streams": lambda _params: {"streams": _table(documents.streams()), "lag": _table(documents.lags())},
+    "stream": _stream,
+    "groups": lambda _params: {"groups": _table(documents.groups()), "lag": _table(documents.lags(), stale=True)},
+    "group": _group,
+    "lease": _lease,
+    "clusters": lambda _params: {"clusters": _table(_clusters())},
+    "cluster": _cluster,
+    "alerts": lambda _params: {
+        "alerts": _table(happenings.alerts()),
+        "outlets": _table(happenings.outlets()),
+        "responses": _table(happenings.responses()),
+    },
+    "events": lambda params: {"events": _table(_matching(params)), "gaps": _table([])},
+    "dead-letters": _letters,
+    "dead-letter": lambda _params: {"letter": _value(happenings.letter_in_full())},
+    "replays": lambda _params: {"replays": _table(happenings.replays())},
+    "spark": lambda _params: {"jobs": _table(documents.spark_jobs()), "lag": _table(documents.lags())},
+    "pathways": lambda _params: {
+        "pathways": _table(happenings.pathways()),
+        "summary": _value({"window_seconds": 60, "kept_since_ms": NOW_MS}),
+    },
+    "access": _access,
+}
+
+
+_PAST: Final = ("overview", "streams", "stream", "groups", "group", "lease", "clusters", "cluster", "events")
+_NOT_KEPT: Final = {"group": {"lag"}, "streams": {"lag"}, "lease": {"lease_lag", "progress"}}
+
+
+def snapshot(view: str, params: Mapping[str, str]) -> Document:
+    """The parts of a page; as of a moment without what is not kept, as the server answers."""
+    parts = VIEWS[view](params)
+    if not params.get("at_ms"):
+        return parts
+    absent = {"alerts"} | _NOT_KEPT.get(view, set()) if view in _PAST else set(parts)
+    hole = {
+        "status": 404,
+        "reason": "HISTORY_HOLE",
+        "message": "alerts are not kept as of a moment",
+        "field": "at_ms",
+        "remedy": "its events tell what happened",
+    }
+    for name in absent & set(parts):
+        nothing: Document = {"rows": []} if parts[name]["kind"] == "table" else {"value": None}
+        parts[name] |= nothing | {"error": hole, "stale": False, "as_of_ms": NOW_MS}
+    if view == "overview":
+        parts["summary"]["value"] |= {"alerts_firing": None}
+        gap = {"key": "registry/stream/audits", "history": "registry/stream/audits", "first": 1, "last": 512}
+        parts["unknown_streams"] = _table([gap | {"reason": "a snapshot took their place, and no archive is set"}])
+    for part in parts.values():
+        part |= {"stale": False, "as_of_ms": NOW_MS}
+    return parts
 
 
 def _search(params: Mapping[str, str]) -> Document:

@@ -32,7 +32,7 @@ class ScriptedLagmon:
         self.silent = False
         self.refusal: BraidError | None = None
         self.all_refused: BraidError | None = None  # why lag of all groups together is not listed
-        self.all_seconds = 0.0  # that a list of it takes
+        self.all_seconds = 0.0  # that it takes to list it
         self.asked: list[lagmon_api.ListLagRequest] = []
         self.alerts: list[alert_pb2.Alert] = []
         self.silenced: list[lagmon_api.CreateSilenceRequest | lagmon_api.DeleteSilenceRequest] = []

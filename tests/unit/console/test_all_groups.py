@@ -2,6 +2,8 @@
 
 import asyncio
 import json
+from collections.abc import Mapping
+from unittest.mock import patch
 
 import pytest
 
@@ -9,7 +11,10 @@ from braid.api.assigner.v1 import assigner_service_pb2 as api
 from braid.api.assigner.v1 import group_pb2
 from braid.api.lagmon.v1 import lag_pb2
 from braid.kernel.errors import DeadlineExceeded, Unavailable
+from braid.rpc import pages
+from braid.rpc.pages import ListRequest
 from console.server.limits import FEED_LINGER_SECONDS, LATE_LIST_SECONDS, READ_SECONDS, UNSEEN_SECONDS
+from console.server.live.parts import Content, Single, Table
 from console.server.reads import all_groups
 from console.server.views import VIEWS
 from tests.support.console_mesh import ConsoleMesh
@@ -41,7 +46,9 @@ def lag_of(group: str, seconds: float, stream: str = "logs") -> lag_pb2.Lag:
 async def test_a_window_has_the_order_and_the_filter_asked_for() -> None:
     browser = await ConsoleMesh(await started("a", "bbb", "cc", "other")).signed_in()
     parts = (await browser.get("/api/views/groups?sort=-lag&first=1")).json["parts"]
-    assert parts["window"]["value"] == {"order": ["bbb", "cc", "a"], "first": 1, "matched": 4, "total": 4}
+    assert parts["window"]["value"] == {
+        "order": ["bbb", "cc", "a"], "first": 1, "matched": 4, "total": 4, "whole": True,
+    }  # fmt: skip
     assert {row["key"] for row in parts["groups"]["rows"]} == {"a", "bbb", "cc"}
     assert {row["group"] for row in parts["lag"]["rows"]} == {"a", "bbb", "cc"}
     found = (await browser.get("/api/views/groups?q=oth")).json["parts"]
@@ -177,6 +184,51 @@ async def test_rows_in_sight_are_told_where_the_list_of_all_is_not() -> None:
     shell.lagmon.refusal = Unavailable("away")
     await shell.me.host.clock.sleep(10.0)
     assert (await browser.get("/api/views/groups?sort=group")).json["parts"]["lag"]["error"]["status"] == 503
+
+
+@virtual
+async def test_a_first_page_does_not_wait_for_the_lag_of_all() -> None:
+    shell = await started("a", "bbb")
+    shell.lagmon.all_seconds = 1.5
+    browser = await ConsoleMesh(shell).signed_in()
+    begun = shell.me.host.clock.elapsed()
+    parts = (await browser.get("/api/views/groups")).json["parts"]
+    assert shell.me.host.clock.elapsed() - begun < 1.0
+    window = parts["window"]["value"]
+    assert (window["order"], window["whole"]) == (["a", "bbb"], False), "their lag is not known yet"
+    assert {row["group"]: row["lag_seconds"] for row in parts["lag"]["rows"]} == {"a": 1.0, "bbb": 3.0}
+    await shell.me.host.clock.sleep(5.0)
+    window = (await browser.get("/api/views/groups")).json["parts"]["window"]["value"]
+    assert (window["order"], window["whole"]) == (["bbb", "a"], True)
+
+
+@virtual
+async def test_a_first_page_shows_the_groups_read_so_far() -> None:
+    shell = await started("a", "bbb", "cc")
+    reader = ConsoleMesh(shell).reader()
+    ask = reader.one
+
+    async def slow(service: str, method: str, request: ListRequest, *others: object, **more: object) -> object:
+        if method == "ListGroups" and request.page_token:
+            await shell.me.host.clock.sleep(3.0)
+        return await ask(service, method, request, *others, **more)  # type: ignore[arg-type]
+
+    read, begun = VIEWS["groups"].view({}).reads[0], shell.me.host.clock.elapsed()
+    with patch.object(reader, "one", slow), patch.object(pages, "PAGE_SIZE_MAX", 2):
+        assert shown(await read.take(reader, {})) == (["a", "bbb"], True)
+        assert shell.me.host.clock.elapsed() - begun < 1.0
+        counts = (await all_groups.group_counts().take(reader, {}))["group_counts"]
+        assert isinstance(counts, Single) and counts.value, "it is known"
+        assert counts.value["groups"] == 3, "a number of all waits for all"
+        assert shown(await read.take(reader, {})) == (["a", "bbb", "cc"], False)
+    await reader.close()
+
+
+def shown(parts: Mapping[str, Content]) -> tuple[list[str], bool]:
+    """The groups that a page shows, in the order of their names, and whether there are more."""
+    groups = parts["groups"]
+    assert isinstance(groups, Table)
+    return sorted(groups.rows), groups.more
 
 
 @pytest.mark.usefixtures("slow")

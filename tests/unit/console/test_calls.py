@@ -24,7 +24,7 @@ MORE: Final = {
     "stream": 3,  # of three services: what it is, who reads it, how far behind
     "events": 4,  # each service knows its own histories alone
 }
-_NAMED: Final = {"stream": "logs", "cluster": "east", "group": "none", "dead-letter": "none"}
+_NAMED: Final = {"stream": "logs", "cluster": "east", "group": "none", "dead-letter": "none", "lease": "logs/live/1/0"}
 
 
 class Calls:
@@ -47,10 +47,15 @@ class Calls:
             return mesh.reader()
 
 
+def named(view: str) -> dict[str, str]:
+    """The parameters of a page that needs some."""
+    return {VIEWS[view].required[0]: _NAMED[view]} if view in _NAMED else {}
+
+
 async def called(view: str, at_ms: int, mesh: ConsoleMesh) -> Counter[str]:
     """The calls of one refresh of a page, by method."""
     calls = Calls(mesh.shell.me.host.clock)
-    params = {"name": _NAMED[view]} if view in _NAMED else {}
+    params = named(view)
     if at_ms:
         params["at_ms"] = str(at_ms)
     reads = calls.reader(mesh)
@@ -103,7 +108,7 @@ async def test_a_page_that_is_watched_goes_on_with_as_few_calls() -> None:
     for view, kind in VIEWS.items():
         calls = Calls(clock)
         reads = calls.reader(mesh)
-        params = {"name": _NAMED[view]} if view in _NAMED else {}
+        params = named(view)
         feed = Feed(mesh.shell.me.host, kind.view(params), params, reads)
         begun = clock.elapsed()
         feed.start()

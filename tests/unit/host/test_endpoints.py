@@ -9,7 +9,7 @@ import pytest
 import braid
 import braid.sync
 from braid.client.mesh import Mesh, system_ports
-from braid.host.endpoints import Choice, Endpoint, contexts_path, resolve
+from braid.host.endpoints import Choice, Endpoint, contexts_path, resolve, unreachable
 from braid.host.tls.paths import Tls
 from braid.host.tokens import Token
 from braid.kernel.errors import Invalid, Unavailable
@@ -287,3 +287,17 @@ def test_connect_takes_one_token(tmp_path: Path) -> None:
     for wrong in ({"token": "a.b.c", "token_file": file}, {"token": Token(file), "token_file": file}, {"token": ""}):
         with pytest.raises(Invalid):
             braid.connect("h:1", **wrong)
+
+
+@pytest.mark.parametrize(
+    ("cause", "remedy"),
+    [
+        ("the server does not trust the authority that signed user.pem", "check BRAID_TLS_CERTIFICATE"),
+        ("the server's certificate is not signed by an authority in ca.pem", "check BRAID_TLS_CERTIFICATE"),
+        ("connection refused", "that mesh has ended"),
+    ],
+)
+def test_a_mesh_that_answers_has_not_ended(cause: str, remedy: str) -> None:
+    error = Unavailable(f"no replica of the mesh answers (127.0.0.1:7401: no connection ({cause}))")
+    here = Endpoint(("127.0.0.1:7401",), ".braid/ready.json", "using the mesh of ./.braid")
+    assert remedy in unreachable(error, here).remedy

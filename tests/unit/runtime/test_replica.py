@@ -145,6 +145,7 @@ def test_the_newest_events_are_one_page_within_bounds() -> None:
         with patch.object(rpc_service, "EVENTS_PAGE_BYTES_MAX", 1):
             full = await ask(ListEventsRequest(newest=3))
             assert [each.sequence for each in full.events] == [5] and full.more
+            assert full.since_ms > found.events[1].metadata.time_ms, "what was cut off is asked for next"
 
     run(scenario())
 

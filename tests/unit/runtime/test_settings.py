@@ -100,3 +100,39 @@ def test_some_tls_files_without_others_are_refused(missing: str) -> None:
 def test_a_mode_with_tls_needs_a_certificate(mode: str) -> None:
     with pytest.raises(ValidationError, match=f"BRAID_TLS_CERTIFICATE: is not set, though BRAID_TLS_MODE is {mode}"):
         Settings.model_validate({**BASE, "tls_mode": mode})
+
+
+EVERYWHERE = {**BASE, "listen": "0.0.0.0:7401"}
+AT_HOME = {**BASE, "listen": "127.0.0.1:7401", "tls_listen": "[::1]:7601"}
+
+
+@pytest.mark.parametrize(
+    ("given", "missing"),
+    [
+        (EVERYWHERE, "BRAID_TLS_CERTIFICATE"),
+        ({**EVERYWHERE, "listen": "braid.example.com:7401"}, "BRAID_TLS_CERTIFICATE"),
+        ({**EVERYWHERE, "tls_mode": ""}, "BRAID_TLS_CERTIFICATE"),
+        ({**EVERYWHERE, **FILES}, "BRAID_ACCESS"),
+        ({**EVERYWHERE, **FILES, "access": ""}, "BRAID_ACCESS"),
+        ({**EVERYWHERE, **FILES, "tls_mode": "permissive"}, "BRAID_ACCESS"),
+        ({**AT_HOME, **FILES, "tls_mode": "permissive", "tls_listen": "10.0.0.1:7601"}, "BRAID_ACCESS"),
+    ],
+)
+def test_nothing_is_open_to_other_machines_by_default(given: dict[str, str], missing: str) -> None:
+    with pytest.raises(ValidationError, match=f"{missing}: is not set, and other machines reach this replica"):
+        Settings.model_validate(given)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {**EVERYWHERE, "tls_mode": "off"},
+        {**EVERYWHERE, **FILES, "tls_mode": "off"},
+        {**EVERYWHERE, **FILES, "access": "open"},
+        {**EVERYWHERE, **FILES, "access": "enforced"},
+        {**AT_HOME},
+        {**AT_HOME, **FILES},
+    ],
+)
+def test_a_replica_is_open_where_settings_say_so_or_alone(given: dict[str, str]) -> None:
+    Settings.model_validate(given)

@@ -128,13 +128,14 @@ class ListEventsRequest(_message.Message):
     """Only so many of each history, the newest of those; 0 for all. Older releases list all."""
     newest: _builtins.int
     """Only so many of all histories together, the newest by the times of histories' last events, newest first, in one
-    page that may end earlier where it is full; at most 1,000, 0 for all. With `until_ms`, the newest up to then, which
-    older releases refuse: every history that goes on after it is read. It leaves out notes about archives, and records
-    of calls list all. Older releases list all.
+    page that may end earlier where it is full; at most 1,000, 0 for all. With `until_ms`, the newest up to then: every
+    history that goes on after it is read. With `filter`, the newest that match among a bounded number of events; the
+    answer's `since_ms` says how far back that is. It leaves out notes about archives, and records of calls list all:
+    times of counts are out of order. Older releases list all.
     """
     @_builtins.property
     def filter(self) -> Global___EventFilter:
-        """Only events that match; `latest` counts before that. Older releases list all."""
+        """Only events that match; `latest` counts before that, `newest` after it. Older releases list all."""
 
     def __init__(
         self,
@@ -198,6 +199,7 @@ class ListEventsResponse(_message.Message):
     GAPS_FIELD_NUMBER: _builtins.int
     REVISION_FIELD_NUMBER: _builtins.int
     MORE_FIELD_NUMBER: _builtins.int
+    SINCE_MS_FIELD_NUMBER: _builtins.int
     next_page_token: _builtins.str
     revision: _builtins.int
     """All events up to this revision were there when the page was made. Watch after that of the first page to miss none;
@@ -205,6 +207,10 @@ class ListEventsResponse(_message.Message):
     """
     more: _builtins.bool
     """With `newest`: whether older events, or more of the oldest one's moment, were left out. Older releases do not say."""
+    since_ms: _builtins.int
+    """With `newest`: all events that match from this moment on, up to `until_ms`, are in the page; 0 if none was left out.
+    For those before, ask with an `until_ms` of one less. Older releases do not say.
+    """
     @_builtins.property
     def events(self) -> _containers.RepeatedCompositeFieldContainer[Global___EventRecord]:
         """Oldest first within a history."""
@@ -221,10 +227,11 @@ class ListEventsResponse(_message.Message):
         gaps: _abc.Iterable[Global___EventGap] | None = ...,
         revision: _builtins.int = ...,
         more: _builtins.bool = ...,
+        since_ms: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["events", b"events", "gaps", b"gaps", "more", b"more", "next_page_token", b"next_page_token", "revision", b"revision"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["events", b"events", "gaps", b"gaps", "more", b"more", "next_page_token", b"next_page_token", "revision", b"revision", "since_ms", b"since_ms"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

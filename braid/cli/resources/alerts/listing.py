@@ -38,6 +38,11 @@ async def resolved_alerts(session: Session, items: list[Item]) -> tuple[list[Ite
     return resolved, gone
 
 
+def is_changed(one: Item, other: Item) -> bool:
+    """Whether a watch tells an alert again: its severity or state differs. Why it is pending differs all the time."""
+    return one.cells[:2] != other.cells[:2]
+
+
 def alert_item(alert: alert_pb2.Alert) -> Item:
     """The row of an alert."""
     severity = enum_text(alert_pb2.AlertSeverity.DESCRIPTOR, alert.severity).upper()

@@ -72,6 +72,8 @@ export interface GroupWindow {
   first: number;
   matched: number;
   total: number;
+  /** Whether all groups and their lag were read once; before that rows are as they came. */
+  whole: boolean;
 }
 
 export interface Group extends Row {

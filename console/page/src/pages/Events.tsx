@@ -40,12 +40,12 @@ function before(filter: Record<string, string>, at_ms: number): Record<string, s
   return at_ms > 0 && (until === 0 || until > at_ms) ? { ...filter, until_ms: String(at_ms) } : filter;
 }
 
-/** Events older than those of the view, a page at a time, as far as they are kept. */
-function useOlder(filter: Record<string, string>) {
+/** Events older than those of the view, a page at a time, as far as they are kept. `first` is the first page's token. */
+function useOlder(filter: Record<string, string>, first: string) {
   return useInfiniteQuery({
     queryKey: ["events", filter],
     queryFn: ({ pageParam }) => ask<Older>(`/api/events${query({ ...filter, page_token: pageParam })}`),
-    initialPageParam: "",
+    initialPageParam: first,
     getNextPageParam: (page) => page.next_page_token || undefined,
     enabled: false,
     structuralSharing: false, // events do not change: to compare all that were loaded with each further page would take longer and longer
@@ -53,6 +53,12 @@ function useOlder(filter: Record<string, string>) {
 }
 
 const NO_PAGES: readonly Older[] = [];
+
+/** Where older events begin: at the oldest that is shown. With a filter the view looks through few events, and may show none. */
+function firstToken(filtered: boolean, newest: TablePart<MeshEvent>): string {
+  const oldest = Math.min(...newest.rows.map((event) => event.time_ms));
+  return filtered || newest.rows.length === 0 ? "" : String(oldest);
+}
 
 /** All events that were shown or loaded since the filter was chosen, newest first; none while the server shows none. */
 function useShown(filter: Record<string, string>, newest: TablePart<MeshEvent>, pages: readonly Older[]): readonly MeshEvent[] {
@@ -91,16 +97,17 @@ export function Events(): ReactElement {
   const at_ms = useMoment().ms;
   const filter = before(filterOf(address), at_ms);
   const live = useView("events", filter);
-  const older = useOlder(filter);
+  const filtered = Object.values(filter).some(Boolean);
   const events = table<MeshEvent>(live, "events");
-  const rows = useShown(filter, events, older.data?.pages ?? NO_PAGES);
+  const older = useOlder(filter, firstToken(filtered, events));
+  const pages = older.data?.pages ?? NO_PAGES;
+  const rows = useShown(filter, events, pages);
   const [open, setOpen] = useState(address["event"] ?? "");
   const choose = (key: string): void => {
     setOpen(key);
     change({ event: key });
   };
   const chosen = rows.find((event) => event.key === open);
-  const filtered = Object.values(filter).some(Boolean);
   return (
     <>
       <Title name="Events">
@@ -117,10 +124,11 @@ export function Events(): ReactElement {
           rows={rows}
           columns={COLUMNS}
           sort="-time"
-          empty={<Nothing part={events}>{filtered ? <Empty title="No event fits." command="braid events">Widen the time, or remove a filter.</Empty> : <Empty title="Nothing has happened yet." command="braid create stream logs --lane live=4 --lane bulk=4" />}</Nothing>}
+          empty={<Nothing part={events}><NoEvents filtered={filtered} more={pages.length > 0 ? older.hasNextPage : events.more} /></Nothing>}
         />
       </Chosen.Provider>
-      <Gaps rows={[...table<Gap>(live, "gaps").rows, ...(older.data?.pages.flatMap((page) => page.gaps) ?? [])]} />
+      <Gaps rows={[...table<Gap>(live, "gaps").rows, ...pages.flatMap((page) => page.gaps)]} />
+      <LookedBack pages={pages} />
       {older.error instanceof CallError ? <Problem fault={older.error.fault} /> : null}
       <div className="buttons">
         <button type="button" disabled={older.isFetching || (older.data !== undefined && !older.hasNextPage)} onClick={() => void older.fetchNextPage()}>
@@ -129,6 +137,20 @@ export function Events(): ReactElement {
       </div>
     </>
   );
+}
+
+function NoEvents({ filtered, more }: { filtered: boolean; more: boolean }): ReactElement {
+  if (!filtered) return <Empty title="Nothing has happened yet." command="braid create stream logs --lane live=4 --lane bulk=4" />;
+  if (more) return <Empty title="None of the newest events fits.">Load older events to look further back.</Empty>;
+  return <Empty title="No event fits." command="braid events">Widen the time, or remove a filter.</Empty>;
+}
+
+/** How far back events were looked through, where the last page found few that fit. */
+function LookedBack({ pages }: { pages: readonly Older[] }): ReactElement | null {
+  const { zone } = usePreferences();
+  const until = Number(pages.at(-1)?.next_page_token ?? 0);
+  if (until === 0) return null;
+  return <p className="faint">Looked through all events since {dateTime(until + 1, zone)}.</p>;
 }
 
 function Detail({ event, onClose }: { event: MeshEvent; onClose: () => void }): ReactElement {

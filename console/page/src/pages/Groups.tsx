@@ -3,7 +3,7 @@ import { useCallback, useEffect, useMemo, useRef, useState, type ReactElement } 
 import { ask, query } from "../api/calls";
 import type { Group, GroupWindow, Lag } from "../api/documents";
 import type { LiveState } from "../api/live";
-import { count } from "../format/numbers";
+import { count, counted } from "../format/numbers";
 import { GroupLink, LagCell, lagText, Trend, trendText } from "../parts/cells";
 import { Empty, notKept, Nothing, Staleness } from "../parts/Notes";
 import { State } from "../parts/State";
@@ -129,6 +129,7 @@ export function Groups(): ReactElement {
       <Title name="Groups" />
       <Staleness part={groups} now_ms={now} />
       <Staleness part={lag} now_ms={now} />
+      {shown && !shown.whole ? <p className="note">Still reading: {counted(shown.total, "group")} so far. Rows are in order once all are read.</p> : null}
       <Table
         name="groups"
         rows={rows}

@@ -1,32 +1,37 @@
 // One lease by its name, as the command line links to it.
 import { useNavigate, useParams } from "@tanstack/react-router";
 import type { ReactElement } from "react";
-import type { Lag, Lease } from "../api/documents";
-import { lagFinder } from "../parts/lease_lags";
-import { nowOf, table, useView } from "../state/view";
+import type { Lag, Progress } from "../api/documents";
+import { Staleness } from "../parts/Notes";
 import { useAddress } from "../state/search";
+import { nowOf, useView, value } from "../state/view";
 import { Title } from "./Title";
-import { useExplained, Why } from "./Why";
+import { Explanation, type Explained } from "./Why";
 
 export function LeasePage(): ReactElement {
   const { _splat: lease = "" } = useParams({ strict: false }) as { _splat?: string };
   const [address] = useAddress();
   const navigate = useNavigate();
-  const named = address["group"] ?? "";
-  const group = useExplained(named, lease).data?.lease?.group ?? named;
-  const close = (): void => void navigate({ to: "/groups" });
+  const group = address["group"] ?? "";
+  const live = useView("lease", { lease, group });
+  const now = nowOf(live);
+  const explained = value<Explained>(live, "explained");
+  const lag = value<Lag>(live, "lease_lag");
   return (
     <>
       <Title name={lease} parent={["/groups", "Groups"]} />
-      {group ? <Followed group={group} named={named} lease={lease} onClose={close} /> : <Why group={named} lease={lease} lag={undefined} onClose={close} />}
+      <Explanation
+        group={group}
+        lease={lease}
+        explained={explained.value ?? undefined}
+        lag={lag.value ?? undefined}
+        progress={value<Progress>(live, "progress").value}
+        now_ms={now}
+        onClose={() => void navigate({ to: "/groups" })}
+      >
+        <Staleness part={explained} now_ms={now} />
+        {explained.value ? <Staleness part={lag} now_ms={now} /> : null}
+      </Explanation>
     </>
   );
-}
-
-/** The lease within its group's view: its lag is there, and the clock follows it. */
-function Followed({ group, named, lease, onClose }: { group: string; named: string; lease: string; onClose: () => void }): ReactElement {
-  const live = useView("group", { name: group });
-  const held = table<Lease>(live, "leases").rows.find((each) => each.name === lease);
-  const lag = held ? lagFinder(table<Lag>(live, "lag").rows)(held) : undefined;
-  return <Why group={named} lease={lease} lag={lag} now_ms={nowOf(live)} onClose={onClose} />;
 }

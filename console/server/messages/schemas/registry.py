@@ -25,6 +25,7 @@ from console.server.messages.schemas.decoders import Decoder, Described, decoder
 
 Fetch = Callable[[str], Awaitable[bytes]]  # the body at a path of the registry; raises a `BraidError` saying why not
 _PROTOBUF: Final = "PROTOBUF"
+_JSON: Final = "JSON"
 
 
 class Unknown(NamedTuple):
@@ -104,7 +105,8 @@ class SchemaRegistry:
         if kind == _PROTOBUF:  # as text it could only be compiled
             found = {**found, **await self._ask(f"{path}?format=serialized")}
         references: dict[str, str] = {}
-        await self._refer(found, kind, references)
+        if kind != _JSON:  # its values are read without their schema
+            await self._refer(found, kind, references)
         return Described(kind, str(found["schema"]), list(references.items()))
 
     async def _refer(self, schema: dict[str, object], kind: str, known: dict[str, str]) -> None:
@@ -118,7 +120,9 @@ class SchemaRegistry:
                 raise ValueError(f"it refers to more than {SCHEMA_REFERENCES_MAX} schemas")
             known[name] = ""  # its place is taken while its own are added, so a circle ends
             path = f"/subjects/{quote(str(each['subject']), safe='')}/versions/{int(cast('int', each['version']))}"
-            found = await self._ask(f"{path}?format=serialized" if kind == _PROTOBUF else path)
+            found = await self._ask(path)
+            if kind == _PROTOBUF:  # Karapace serializes schemas that are asked for by their id alone
+                found = {**found, **await self._ask(f"/schemas/ids/{int(cast('int', found['id']))}?format=serialized")}
             await self._refer(found, kind, known)
             del known[name]
             known[name] = str(found["schema"])

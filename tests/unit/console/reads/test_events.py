@@ -1,24 +1,40 @@
-"""The newest events of all services: the same whether replicas find them or, in older releases, list all there are."""
+"""Events of all services, the newest and older ones: each once, whatever a filter leaves out, and of older releases."""
 
+from collections import Counter
 from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from unittest.mock import patch
 
-from braid.api.mesh.v1.event_pb2 import EventRecord, ListEventsRequest
-from braid.kernel.errors import Invalid
+from braid.api.mesh.v1.event_pb2 import EventRecord, ListEventsRequest, ListEventsResponse
+from braid.kernel.audit.forms import Reads
 from braid.rpc.documents import Document, Value
-from braid.runtime import rpc_service
-from braid.runtime.histories.aggregates import Aggregates
+from braid.runtime.access.settings import AccessMode, AccessSettings
+from braid.runtime.audit.settings import AuditSettings
+from braid.runtime.histories import newest
 from console.server.live.parts import Content, Table
 from console.server.reads import events
 from console.server.reads.events import newest_events, page_back
 from console.server.reads.reader import Reader
 from tests.support.console_mesh import ConsoleMesh
-from tests.unit.cli.mesh import virtual
+from tests.unit.cli.mesh import Shell, virtual
 from tests.unit.console.test_calls import started
 
+ADA = "spiffe://braid.local/user/ada"
 
-class _OlderSource:
-    """No source of events is one of these: so replicas take no heed of `newest`, as older releases do."""
+
+def of_older_releases(reader: Reader) -> AbstractContextManager[object]:
+    """Reads as of replicas that take no heed of `newest`."""
+    newer = reader.pages
+
+    async def pages(
+        service: str, method: str, request: ListEventsRequest, *others: object, **more: object
+    ) -> tuple[list[EventRecord], bool]:
+        old = ListEventsRequest()
+        old.CopyFrom(request)
+        old.newest = 0
+        return await newer(service, method, old, *others, **more)  # type: ignore[arg-type]
+
+    return patch.object(reader, "pages", pages)
 
 
 async def shown(reader: Reader, most: int, params: Mapping[str, str]) -> Mapping[str, Content]:
@@ -36,7 +52,7 @@ async def test_older_replicas_that_list_all_show_the_same_events() -> None:
     for most in (3, 500):
         for wanted in params:
             found = await shown(reader, most, wanted)
-            with patch.object(rpc_service, "Aggregates", _OlderSource):
+            with of_older_releases(reader):
                 older = await shown(reader, most, wanted)
             shown_now, old = found["events"], older["events"]
             assert isinstance(shown_now, Table) and shown_now.rows and shown_now.more == (most == 3)
@@ -46,23 +62,93 @@ async def test_older_replicas_that_list_all_show_the_same_events() -> None:
 
 @virtual
 async def test_pages_back_show_every_event_once_newest_first() -> None:
-    shell = await started()
-    for number in range(12):
-        assert (await shell.braid("create", "stream", f"s-{number}", "--lane", "live=1")).code == 0
-    reader = ConsoleMesh(shell).reader()
-    whole = await page_back(reader, {"service": "registry"})
-    for source in (Aggregates, _OlderSource):
-        with patch.object(rpc_service, "Aggregates", source), patch.object(events, "EVENTS_MAX", 30):
-            assert await every_page(reader) == [each["key"] for each in rows(whole)]
+    reader = ConsoleMesh(await with_streams()).reader()
+    expected = [_key(each) for each in await every_event(reader, "registry")]
+    with patch.object(events, "EVENTS_MAX", 30):
+        assert await every_page(reader, {"service": "registry"}) == expected
+        with of_older_releases(reader):
+            assert await every_page(reader, {"service": "registry"}) == expected
     await reader.close()
 
 
-async def every_page(reader: Reader) -> list[Value]:
+@virtual
+async def test_pages_back_show_every_event_that_a_filter_matches() -> None:
+    reader = ConsoleMesh(await with_streams()).reader()
+    whole = await every_event(reader, "registry")
+    actors = Counter(each.metadata.actor for each in whole)
+    assert len(actors) > 1
+    half_ms = str(whole[len(whole) // 2].metadata.time_ms)
+    wanted: list[Mapping[str, str]] = [{"actor": actor} for actor in actors]
+    wanted += [{"since_ms": half_ms}, {"history": "stream"}, {"actor": min(actors), "since_ms": half_ms}]
+    for searched in (40, 5_000):
+        for params in wanted:
+            expected = [_key(each) for each in whole if fits(each, params)]
+            with (
+                patch.object(newest, "EVENTS_SEARCHED_MAX", searched),
+                patch.object(events, "EVENTS_MAX", 12),
+                patch.object(events, "EVENTS_SEARCH_SECONDS", 0.0),
+            ):
+                assert await every_page(reader, {"service": "registry", **params}) == expected, params
+    await reader.close()
+
+
+@virtual
+async def test_refused_calls_behind_many_others_are_found() -> None:
+    shell = Shell()
+    shell.access, shell.audit = AccessSettings(AccessMode.ENFORCED, frozenset({ADA})), AuditSettings(Reads.ALL)
+    shell.principals["cli"] = ADA
+    await shell.start("east")
+    mesh = ConsoleMesh(shell)
+    eve = await mesh.person("eve", "spiffe://braid.local/user/eve")
+    await eve.get("/api/views/clusters")
+    await shell.me.host.clock.sleep(5.0)
+    for _ in range(30):
+        assert (await shell.braid("get", "clusters")).code == 0
+        await shell.me.host.clock.sleep(2.0)
+    ada = await mesh.person("ada", ADA)
+    refused, token, first = dict[object, object](), "", True
+    with patch.object(events, "EVENTS_MAX", 5):
+        while token or first:
+            found = (await ada.get(f"/api/events?refused=1&page_token={token}")).json
+            refused |= {each["key"]: each["data"].get("rpc") for each in found["events"]}
+            token, first = found["next_page_token"], False
+    assert "ListClusters" in refused.values()
+
+
+async def with_streams() -> Shell:
+    """A mesh with many events."""
+    shell = await started()
+    for number in range(12):
+        assert (await shell.braid("create", "stream", f"s-{number}", "--lane", "live=1")).code == 0
+    return shell
+
+
+async def every_event(reader: Reader, service: str) -> list[EventRecord]:
+    """All events of a service, listed history by history, then put in order: newest first."""
+    request = ListEventsRequest()
+    found, _ = await reader.pages(service, "ListEvents", request, ListEventsResponse, lambda page: page.events)
+    return sorted(found, key=lambda each: (-each.metadata.time_ms, each.history, -each.sequence))
+
+
+def fits(record: EventRecord, params: Mapping[str, str]) -> bool:
+    """Whether an event is one that a page's parameters ask for."""
+    return (
+        params.get("actor", record.metadata.actor) == record.metadata.actor
+        and record.metadata.time_ms >= int(params.get("since_ms", "0"))
+        and record.history.startswith(f"registry/{params.get('history', '')}")
+    )
+
+
+def _key(record: EventRecord) -> str:
+    return f"{record.history}#{record.sequence}"
+
+
+async def every_page(reader: Reader, params: Mapping[str, str]) -> list[Value]:
     """Keys of the events of all pages back, in the order in which they are shown."""
     keys: list[Value] = []
     token = ""
     while True:
-        page = await page_back(reader, {"service": "registry", "page_token": token})
+        page = await page_back(reader, {**params, "page_token": token})
         keys += [each["key"] for each in rows(page)]
         token = str(page["next_page_token"])
         if not token:
@@ -88,22 +174,9 @@ async def test_a_moment_of_more_events_than_a_page_is_told() -> None:
 
 
 @virtual
-async def test_a_replica_that_refuses_a_moment_is_asked_anew() -> None:
-    shell = await started()
-    assert (await shell.braid("create", "stream", "clicks", "--lane", "live=1")).code == 0
-    reader = ConsoleMesh(shell).reader()
-    found = await page_back(reader, {"service": "registry"})
-    token = {"service": "registry", "page_token": str(rows(found)[0]["time_ms"])}
-    asked = await page_back(reader, token)
-    newer = reader.pages
-
-    async def older(
-        service: str, method: str, request: ListEventsRequest, *others: object, **more: object
-    ) -> tuple[list[EventRecord], bool]:
-        if request.newest and request.until_ms:
-            raise Invalid("the newest events are those of now", field="newest", remedy="ask for `latest`")
-        return await newer(service, method, request, *others, **more)  # type: ignore[arg-type]
-
-    with patch.object(reader, "pages", older):
-        assert rows(await page_back(reader, token)) == rows(asked) != []
+async def test_more_events_than_are_read_of_an_older_release_are_told() -> None:
+    reader = ConsoleMesh(await with_streams()).reader()
+    with of_older_releases(reader), patch.object(events, "EVENTS_READ_MAX", 20):
+        page = await page_back(reader, {"service": "registry", "since_ms": "1"})
+    assert "narrow the filter" in str(page["gaps"])
     await reader.close()

@@ -20,6 +20,7 @@ from braid.kernel.errors import (
     BraidError,
     DeadlineExceeded,
     NotFound,
+    Refused,
     Unauthenticated,
     Unavailable,
 )
@@ -75,6 +76,11 @@ class People:
     async def delete(self, who: str = ANN, request_id: str = "") -> None:
         """Deletes stream `logs`."""
         await self.call(who, "registry", "DeleteStream", DELETE, stream_pb2.Stream, request_id)
+
+    async def decommission(self, discard: bool = False, cancelled: bool = False) -> None:
+        """Begins to empty cluster `west`, or cancels that."""
+        request = registry_api.DecommissionClusterRequest(name="west", discard_drained=discard, cancelled=cancelled)
+        await self.call(ANN, "registry", "DecommissionCluster", request, registry_api.DecommissionClusterResponse)
 
     async def listed(self) -> list[api.Approval]:
         """All approvals."""
@@ -277,17 +283,54 @@ def test_a_replay_of_many_letters_waits_and_one_of_few_does_not(tmp_path: Path) 
 def test_a_cluster_is_decommissioned_when_another_approved(tmp_path: Path) -> None:
     async def scene(people: People) -> None:
         await people.policy(api.GUARDED_VERB_DECOMMISSION_CLUSTER)
-
-        async def decommission(discard: bool = False, cancelled: bool = False) -> None:
-            request = registry_api.DecommissionClusterRequest(name="west", discard_drained=discard, cancelled=cancelled)
-            answer = registry_api.DecommissionClusterResponse
-            await people.call(ANN, "registry", "DecommissionCluster", request, answer)
-
-        id = await waits(decommission())
+        id = await waits(people.decommission())
         await people.decide(BOB, id)
-        assert await waits(decommission(discard=True)) != id
-        await decommission()
-        await decommission()  # nothing is left to do, so nothing is asked
-        await decommission(cancelled=True)
+        assert await waits(people.decommission(discard=True)) != id
+        await people.decommission()
+        await people.decommission()  # nothing is left to do, so nothing is asked
+        await people.decommission(cancelled=True)
+
+    play(tmp_path, scene)
+
+
+def test_a_policy_on_discards_lets_a_decommission_pass(tmp_path: Path) -> None:
+    async def scene(people: People) -> None:
+        await people.policy(api.GUARDED_VERB_DISCARD_DRAINED)
+        id = await waits(people.decommission(discard=True))
+        await people.decommission()
+        assert await waits(people.decommission(discard=True)) == id
+        await people.decide(BOB, id)
+        await people.decommission(discard=True)
+
+    play(tmp_path, scene)
+
+
+def test_a_channel_and_its_loss_are_closed_by_two(tmp_path: Path) -> None:
+    async def scene(people: People) -> None:
+        mesh = people.mesh
+        await people.policy(api.GUARDED_VERB_CLOSE_CHANNEL)
+        mesh.kafka.named("east").kill()
+        request = registry_api.CloseChannelRequest(channel="logs/live/1")
+
+        async def close(dry_run: bool = False) -> registry_api.CloseChannelResponse:
+            request.dry_run = dry_run
+            return await people.call(ANN, "registry", "CloseChannel", request, registry_api.CloseChannelResponse)
+
+        async def drains() -> bool:
+            try:
+                request.accept_loss.extend((await close(dry_run=True)).given_up)
+            except Refused:
+                return False
+            return True
+
+        await mesh.until(drains)
+        id = await waits(close())
+        assert not (await close(dry_run=True)).channel.closed
+        with pytest.raises(AccessDenied):
+            await people.decide(ANN, id)
+        await people.decide(BOB, id)
+        assert (await close()).channel.closed
+        (used,) = await people.listed()
+        assert (used.state, used.decided_by) == (api.APPROVAL_STATE_USED, BOB)
 
     play(tmp_path, scene)

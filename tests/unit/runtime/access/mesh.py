@@ -72,6 +72,10 @@ class CountingService:
 
     def rpc(self, replica: Replica) -> RpcService:
         """See `Service`."""
+        return self.counting()
+
+    def counting(self) -> RpcService:
+        """Its methods, with handlers that count."""
         mine = [each for each in methods() if each.service == self.name and each.name not in RUNTIMES]
         return RpcService(
             service_path(self.name),
@@ -197,10 +201,10 @@ class Client:
         self.service = service
         self.channel = channel
 
-    async def call(self, method: Method, request: Message) -> None:
+    async def call(self, method: Method, request: Message, tenant: str = "default") -> None:
         """Calls a method whatever its form, up to its first answer. Raises what it answers."""
         path = method.path
-        answer, options = answer_type(method), CallOptions(5.0)
+        answer, options = answer_type(method), CallOptions(5.0, tenant=tenant)
         if method.client_streams:
             stream = self.channel.duplex(path, answer, options)
             try:

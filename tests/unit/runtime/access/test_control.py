@@ -140,6 +140,24 @@ def test_an_open_stream_ends_when_its_grant_ends_by_the_clock() -> None:
     run(scenario())
 
 
+def test_of_a_callers_streams_only_the_one_without_a_grant_ends() -> None:
+    async def scenario() -> None:
+        mesh = await Mesh().start()
+        await mesh.grant(ORDERS, Role.PRODUCER, LOGS)
+        await mesh.grant(ORDERS, Role.PRODUCER, PAY, lasting_ms=60_000)
+        client = mesh.client("registry", ORDERS)
+        kept, lost = await watch_routes(client), await watch_routes(client, "pay")
+        waiting = asyncio.ensure_future(lost.receive())
+        await asyncio.sleep(60 + ACCESS_RECHECK_SECONDS)
+        with pytest.raises(AccessDenied, match="stream/pay"):
+            async with asyncio.timeout(1):
+                await waiting
+        await kept.send(WatchRoutesRequest(channel_left=ChannelLeft(channel="logs/live/1")))
+        assert await kept.receive() is not None
+
+    run(scenario())
+
+
 def test_a_watch_that_is_told_nothing_ends_too() -> None:
     async def scenario() -> None:
         mesh = await Mesh("assigner").start()

@@ -8,6 +8,7 @@ import pytest
 from braid.api.mesh.v1.event_pb2 import ListEventsRequest, ListEventsResponse
 from braid.api.registry.v1.route_pb2 import WatchRoutesRequest
 from braid.kernel.access.quotas import retry_seconds
+from braid.kernel.access.table import TABLE
 from braid.kernel.access.tenants import Quotas
 from braid.kernel.errors import IdentityRevoked, QuotaExceeded, Unauthenticated, Unavailable
 from braid.kernel.limits.access.rights import DOOR_HELD_MAX, DOOR_HOLD_MAX_SECONDS, DOOR_HOLD_SECONDS
@@ -18,6 +19,7 @@ from braid.runtime.access.settings import AccessMode, AccessSettings
 from braid.runtime.access.tenant_history import DeleteTenant, SetTenant
 from braid.runtime.access.tenants import Tenants
 from tests.support.virtual_time import run_virtual
+from tests.unit.kernel.access.api import methods
 from tests.unit.runtime.access.mesh import ADMIN, ANN, ENFORCED, Mesh
 
 WEB = "spiffe://braid.local/acme/web"
@@ -66,14 +68,16 @@ async def answered(mesh: Mesh, principal: str | None, calls: int, tenant: str = 
     return calls - len(refused)
 
 
-def test_a_claim_of_another_tenant_is_refused_by_every_replica() -> None:
+@pytest.mark.parametrize("service", TABLE)
+def test_a_claim_of_another_tenant_is_refused_by_every_method(service: str) -> None:
     async def scenario() -> None:
-        mesh = await started(Quotas(), "assigner")
-        for service in ("registry", "assigner"):
-            channel = mesh.client(service, WEB).channel
-            await ask(channel, "acme", service)
+        mesh = await started(Quotas(), service)
+        client = mesh.client(service, WEB)
+        await ask(client.channel, "acme", service)
+        for method in (each for each in methods() if each.service == service):
             with pytest.raises(Unauthenticated, match=r"of tenant 'bakery'.*is of acme"):
-                await ask(channel, "bakery", service)
+                await client.call(method, method.message(), "bakery")
+        assert not mesh.services[service].reached
 
     run(scenario())
 

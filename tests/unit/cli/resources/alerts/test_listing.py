@@ -105,6 +105,19 @@ async def test_a_watch_shows_resolved_alerts_as_resolved() -> None:
 
 
 @virtual
+async def test_a_watch_tells_a_pending_alert_once() -> None:
+    pending = alert(state=pb.ALERT_STATE_PENDING, fire_time_ms=0)
+    shell = await with_alerts(pending)
+    watching = asyncio.ensure_future(shell.braid("get", "alerts", "-w", "-o", "json", seconds=8.0))
+    for seconds in range(5):
+        await asyncio.sleep(1.0)
+        shell.lagmon.alerts = [alert(state=pending.state, fire_time_ms=0, summary=f"it is {seconds} s behind")]
+    shell.lagmon.alerts = [alert()]
+    states = [json.loads(line)["state"] for line in (await watching).out.splitlines()]
+    assert states == ["pending", "firing"]
+
+
+@virtual
 async def test_events_of_alerts_that_never_fired_name_their_list() -> None:
     shell = await with_alerts()
     result = await shell.braid("events", "--for", "alerts/mesh")
