@@ -27,7 +27,7 @@ class Detail(IntEnum):
 
 
 class Subject(Protocol):
-    """What rows are about, by the names that filters know."""
+    """The subject of rows, by the names that filters know."""
 
     @property
     def group(self) -> str: ...

@@ -8,8 +8,6 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-import numpy as np
-
 from braid.kafka.offset_log.table import OffsetCounts
 from braid.kernel.limits.lagmon.division import LAG_PEER_SECONDS, LAG_RECALL_SECONDS
 from braid.kernel.limits.lagmon.sampling import LAG_RENEWED_ROWS_MAX, LAG_TABLE_SECONDS
@@ -121,7 +119,7 @@ class Clusters:
         now, slices, found = Now(clock.elapsed(), clock.now_ms()), Slices(clock), list[LagColumns]()
         since = now.elapsed - table.now.elapsed
         parts = [(part, pairs) for part in table.clusters if len(pairs := pairs_of(part.keys, groups))]
-        few = sum(int(np.diff(part.starts)[pairs].sum()) for part, pairs in parts) <= LAG_RENEWED_ROWS_MAX
+        few = sum(len(part.spans(pairs)) for part, pairs in parts) <= LAG_RENEWED_ROWS_MAX
         for part, pairs in parts:
             newer = await self._renewed(table, part, groups, now) if few else None
             found.append(part.older(pairs, since, table.now.later(since).wall_ms) if newer is None else newer)

@@ -1,4 +1,4 @@
-"""Rows of groups that are asked for by name: newer than the last table, whoever reads their cluster."""
+"""Rows of groups asked for by name: newer than the last table, also where another replica reads the cluster."""
 
 import pytest
 
@@ -80,7 +80,7 @@ def test_very_many_rows_are_as_the_table_has_them(monkeypatch: pytest.MonkeyPatc
 
 @pytest.mark.parametrize("gone", [False, True])
 def test_named_groups_of_a_cluster_that_goes_grow_older(gone: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It dies, or this replica reads it no more."""
+    """The cluster dies, or this replica reads it no more."""
 
     async def scene(mesh: Mesh) -> None:
         mesh.channel(partitions=1)
