@@ -2,7 +2,7 @@
 
 .DEFAULT_GOAL := help
 CHECKS := check-types check-format check-lint check-layering check-protos check-compose check-reference check-boards check-console check-site
-.PHONY: help demo test test-all setup check checks $(CHECKS) quick test-for slow-tests protos protos-release reference site docs console sim fuzz chaos soak bench up down clean hooks lock sbom audit etcd prometheus prepared spark-archive
+.PHONY: help demo test test-all setup check checks $(CHECKS) quick test-for slow-tests protos protos-release reference site docs console sim fuzz chaos soak bench up down clean hooks lock sbom audit etcd installed prepared
 
 PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11 python; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
@@ -28,11 +28,11 @@ help: ## print this list
 demo: setup ## run the main job on real Kafka, print a verdict (KEEP=1 leaves it running; STORE=etcd)
 	@$(RUN) -m demo $(if $(KEEP),--keep) $(if $(STORE),--store $(STORE))
 
-test: prepared ## run every check and every test tier (half an hour to forty minutes on two cores)
-	@$(RUN) -m tools.suite --check $(TIERS)
+test: installed ## run every check and every test tier (half an hour to forty minutes on two cores)
+	@$(RUN) -m tools.suite --check --prepare $(TIERS)
 
-test-all: prepared ## `make test` and the tests that run for hours
-	@$(RUN) -m tools.suite --check --extended $(TIERS)
+test-all: installed ## `make test` and the tests that run for hours
+	@$(RUN) -m tools.suite --check --prepare --extended $(TIERS)
 
 quick: setup ## unit and contract tests that are quick, simulation smoke (a minute)
 	@$(RUN) -m pytest -q --numprocesses=auto --dist=worksteal $(QUICKLY) tests/unit tests/contract tests/simulation
@@ -89,18 +89,17 @@ setup: ## make .venv from the lock, check Java, resolve Kafka's jars (does nothi
 	@$(PYTHON) -m tools.setup
 
 # Two at once: packages take one core and the network, and etcd's build on a fresh machine takes what is left.
-prepared:
-	@$(MAKE) --no-print-directory --jobs=2 setup etcd spark-archive prometheus
+installed:
+	@$(MAKE) --no-print-directory --jobs=2 setup etcd
 
-spark-archive: setup
+# What tests of real processes need besides. The suite asks for it beside unit tests, once the checkout is set up.
+prepared:
+	@$(RUN) -m testbed.prometheus.binaries >/dev/null
+	@$(RUN) -m testbed.prometheus.alertmanager >/dev/null
 	@$(RUN) -m devmesh.archives.spark
 
 etcd: ## build etcd, unless a sound one is installed (needs no packages)
 	@test -z "$(PYTHON)" || $(PYTHON) -m devmesh.toolchain.etcd_binary >/dev/null
-
-prometheus: setup
-	@$(RUN) -m testbed.prometheus.binaries >/dev/null
-	@$(RUN) -m testbed.prometheus.alertmanager >/dev/null
 
 protos: setup ## generate Python from all protos
 	@$(RUN) -m tools.protos generate

@@ -1,12 +1,13 @@
 """Runs the test tiers; real-process tests that fail are looked at again, alone, and said to be flaky if they pass.
 
-`python -m tools.suite tests/unit …`. Unit and contract tests come first, and take every core. Then come tests of real
-processes that are marked `untimed`, three at a time, because they wait much of their time; beside them, tests of their
-tiers that start no process. All others measure times, so they run alone, one after the other. Beside tests of real
-processes the simulation plays, and with `--check` all checks run (`make checks`): they measure no time, and run at idle
-priority, where they take no time from other processes. Where the system has no such priority they come first. What
-runs beside prints into `build/beside`; the suite shows it once it has ended. Unit tests beside real processes saved
-nothing: both took longer, and some of the latter missed their time.
+`python -m tools.suite tests/unit …`. Unit and contract tests come first, and take every core; with `--prepare`, what
+real processes need besides packages is obtained meanwhile (`make prepared`): much of that is waiting for the network.
+Then come tests of real processes that are marked `untimed`, three at a time, because they wait much of their time;
+beside them, tests of their tiers that start no process. All others measure times, so they run alone, one after the
+other. Beside tests of real processes the simulation plays, and with `--check` all checks run (`make checks`): they
+measure no time, and run at idle priority, where they take no time from other processes. Where the system has no such
+priority they come first. What runs beside prints into `build/beside`; the suite shows it once it has ended. Unit tests
+beside real processes saved nothing: both took longer, and some of the latter missed their time.
 
 After each phase it prints how long it took, and the share of the cores' time that went to it and to what ran beside.
 
@@ -33,6 +34,7 @@ ROOT: Final = Path(__file__).resolve().parent.parent
 REAL: Final = ("tests/integration", "tests/e2e")
 VIRTUAL: Final = ("tests/simulation",)
 CHECK: Final = "--check"
+PREPARE: Final = "--prepare"
 REAL_PHASES: Final = ("tests of real processes, some at a time", "tests of real processes, one at a time")
 SECOND_LOOKS_MAX: Final = 3  # more failures at once are no accident
 STARVED_LOOKS_MAX: Final = 20  # unless the machine stood still for much of the time
@@ -74,6 +76,10 @@ class Runner(Protocol):
         """Runs pytest with these arguments, and returns its exit code."""
         ...
 
+    def prepare_beside(self) -> Beside:
+        """Starts to obtain what tests of real processes need."""
+        ...
+
     def check(self) -> int:
         """Runs all checks, and returns their exit code."""
         ...
@@ -88,9 +94,13 @@ class Runner(Protocol):
 
 
 def main(arguments: Sequence[str], runner: Runner) -> int:
-    """Returns pytest's exit code, 2 when a check failed; 0 when all that failed passed at a later look."""
-    plan = phases([argument for argument in arguments if argument != CHECK])
-    codes, idle = _begin(plan, runner, checks=CHECK in arguments)
+    """Returns pytest's exit code, 2 when a check or the preparation failed; 0 when all that failed passed later."""
+    plan = phases([argument for argument in arguments if argument not in (CHECK, PREPARE)])
+    preparation = runner.prepare_beside() if PREPARE in arguments else None
+    codes = _run_first(plan, runner, checks=CHECK in arguments)
+    if preparation is not None and (failed := preparation.ended()):
+        return failed
+    idle = _start_beside(plan, runner, checks=CHECK in arguments) if _is_idle(plan, runner) else []
     share = 1.0
     for what, phase in zip(REAL_PHASES, plan.real, strict=False):
         given = Deadline(0)
@@ -104,17 +114,24 @@ def main(arguments: Sequence[str], runner: Runner) -> int:
     return _look_again(runner, share) if code == _FAILED else code
 
 
-def _begin(plan: "Phases", runner: Runner, *, checks: bool) -> tuple[list[int], list[Beside]]:
-    """Runs what comes first, and starts what runs at idle priority. Returns exit codes, and what runs."""
-    idle = bool(plan.real) and runner.can_idle
+def _is_idle(plan: "Phases", runner: Runner) -> bool:
+    """Whether checks and simulation run beside tests of real processes, and not before them."""
+    return bool(plan.real) and runner.can_idle
+
+
+def _run_first(plan: "Phases", runner: Runner, *, checks: bool) -> list[int]:
+    """Runs what comes before tests of real processes, and returns the exit codes."""
+    idle = _is_idle(plan, runner)
     codes = [runner.check()] if checks and not idle else []
     with _measured("unit and contract tests"):
         codes += [runner.run(*plan.pure)] if plan.pure else []
-    codes += [runner.run(*plan.virtual)] if plan.virtual and not idle else []
-    if not idle:
-        return codes, []
+    return [*codes, runner.run(*plan.virtual)] if plan.virtual and not idle else codes
+
+
+def _start_beside(plan: "Phases", runner: Runner, *, checks: bool) -> list[Beside]:
+    """Starts what runs at idle priority."""
     beside = [runner.check_beside()] if checks else []
-    return codes, [*beside, *([runner.virtual_beside(*plan.virtual)] if plan.virtual else [])]
+    return [*beside, runner.virtual_beside(*plan.virtual)] if plan.virtual else beside
 
 
 @contextmanager
@@ -205,6 +222,10 @@ class Processes:
         """Runs pytest with these arguments, and returns its exit code."""
         return subprocess.run([*_pytest(), *arguments], cwd=self.root, check=False).returncode
 
+    def prepare_beside(self) -> Beside:
+        """Starts to obtain what tests of real processes need."""
+        return ProcessBeside(self.root, "preparation", _MAKE_PREPARED, "unit tests", failed=_CHECK_FAILED)
+
     def check(self) -> int:
         """Runs all checks, and returns their exit code."""
         return _CHECK_FAILED if subprocess.run(_MAKE_CHECK, cwd=self.root, check=False).returncode else 0
@@ -221,13 +242,20 @@ class Processes:
 class ProcessBeside:
     """A process that writes into a file until its end."""
 
-    def __init__(self, root: Path, what: str, command: Sequence[str], failed: int | None = None) -> None:
-        """Starts it; `failed` is the exit code to return for every one but 0."""
+    def __init__(
+        self,
+        root: Path,
+        what: str,
+        command: Sequence[str],
+        others: str = "tests of real processes",
+        failed: int | None = None,
+    ) -> None:
+        """Starts it beside others; `failed` is the exit code to return for every one but 0."""
         self._what = what
         self._failed = failed
         self._printed = root / "build" / "beside" / f"{what.replace(' ', '-')}.log"
         self._printed.parent.mkdir(parents=True, exist_ok=True)
-        print(f"suite: {what} run beside tests of real processes, into {self._printed.relative_to(root)}", flush=True)
+        print(f"suite: {what} runs beside {others}, into {self._printed.relative_to(root)}", flush=True)
         with self._printed.open("w") as file:
             self._process = subprocess.Popen(command, cwd=root, stdout=file, stderr=subprocess.STDOUT)
 
@@ -239,6 +267,7 @@ class ProcessBeside:
 
 
 _MAKE_CHECK: Final = ("make", "--no-print-directory", "checks")
+_MAKE_PREPARED: Final = ("make", "--no-print-directory", "prepared")
 _IDLY: Final = (sys.executable, "-m", "tools.idly")
 
 

@@ -35,6 +35,7 @@ from tests.support.planted import checked
 
 BRAID: Final = (sys.executable, "-c", "from braid.cli import main; main()")
 HANG_SECONDS: Final = 300.0  # by the wall: it ends what hangs, and judges nothing
+BEHIND_SECONDS_MAX: Final = 5.0  # beside other tests; `make test-all` allows a second to the demo, alone
 SMALL: Final = ("--registries", "1", "--assigners", "1", "--lagmons", "0", "--dlqs", "0", "--no-console")
 SERVICES: Final = ("registry-0", "registry-1", "assigner-0", "assigner-1", "lagmon-0", "dlq-0")
 
@@ -161,6 +162,7 @@ async def test_the_console_shows_a_failover_at_once(mesh: DevMesh) -> None:
     await healthy(mesh)
     watched = await watched_failover(mesh, "watched")
     print(f"the page showed the move {watched.behind_seconds:.2f} s after its event, {watched.sent} records went on")
+    assert watched.behind_seconds <= BEHIND_SECONDS_MAX
     assert watched.frames.keys() == {"before", "moved", "returned"}
     assert len({*watched.frames.values()}) == 3  # each moment looks different
     assert re.search(r"Traffic moved.*cluster (east|west) is DOWN", watched.events), watched.events
@@ -187,7 +189,7 @@ def test_verbs_and_status_on_the_command_line(mesh: DevMesh) -> None:
     assert f"a mesh runs in {where} already (process {mesh.supervisor_pid})" in refused.stderr
 
 
-@pytest.mark.parametrize("name", ["lagmon-0", "dlq-0"])
+@pytest.mark.parametrize("name", ["lagmon-0", pytest.param("dlq-0", marks=pytest.mark.extended)])
 async def test_what_reads_along_breaks_by_name_too(mesh: DevMesh, name: str) -> None:
     before = mesh.ready.services[name].pid
     assert await mesh.kill(name) == f"{name} is dead (process {before}, SIGKILL)"
@@ -300,7 +302,10 @@ async def test_histories_in_etcd(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("number", "moment"),
-    [(signal.SIGINT, "starting east"), (signal.SIGTERM, "registry-0 serves")],
+    [
+        (signal.SIGINT, "starting east"),
+        pytest.param(signal.SIGTERM, "registry-0 serves", marks=pytest.mark.extended),
+    ],
 )
 def test_a_signal_during_the_start_leaves_nothing(tmp_path: Path, number: signal.Signals, moment: str) -> None:
     with foreground(tmp_path / "mesh", moment, "--clusters", "east") as process:
@@ -308,7 +313,7 @@ def test_a_signal_during_the_start_leaves_nothing(tmp_path: Path, number: signal
     wait_gone(tmp_path / "mesh")
 
 
-@pytest.mark.parametrize("moment", ["starting east", "registry-0 serves"])
+@pytest.mark.parametrize("moment", [pytest.param("starting east", marks=pytest.mark.extended), "registry-0 serves"])
 def test_a_kill_during_the_start_leaves_nothing(tmp_path: Path, moment: str) -> None:
     with foreground(tmp_path / "mesh", moment, "--clusters", "east") as process:
         assert processes_of(tmp_path / "mesh")

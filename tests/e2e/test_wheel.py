@@ -103,7 +103,15 @@ def test_a_process_of_the_mesh_starts(clean_venv: Path) -> None:
     run([str(clean_venv / "bin" / "python"), "-c", code], clean_venv)
 
 
+@pytest.mark.parametrize("part", ["member", "producer", "verdict"])
+def test_a_drills_processes_and_its_judge_are_the_installed_ones(clean_venv: Path, part: str) -> None:
+    code = f"import importlib; print(importlib.import_module('braid.drill.{part}').__file__)"
+    printed = run([str(clean_venv / "bin" / "python"), "-c", code], clean_venv)
+    assert clean_venv in Path(printed.strip()).parents
+
+
 @pytest.mark.real
+@pytest.mark.extended
 @pytest.mark.timeout(600)
 def test_a_drill_is_played_and_judged_by_what_the_wheel_carries(clean_venv: Path, tmp_path: Path) -> None:
     """Operators have no checkout: the drill's processes, and the ledger that judges them, are the installed ones."""

@@ -84,7 +84,7 @@ def costs_of(bootstrap: str, topic: str, end: int) -> list[Cost]:
     [
         pytest.param(4, LARGEST, id="zstd"),
         *(pytest.param(codec, LARGEST, id=NAMES[codec], marks=pytest.mark.extended) for codec in (1, 3)),
-        pytest.param(2, SNAPPY, id="snappy"),
+        pytest.param(2, SNAPPY, id="snappy", marks=pytest.mark.extended),
     ],
 )
 async def test_a_bomb_costs_no_more_than_its_bound(broker: KafkaBroker, codec: int, size: int) -> None:

@@ -186,7 +186,9 @@ def test_brokers_share_the_class_archive(tmp_path: Path) -> None:
         plain.kill()
 
 
-@pytest.mark.parametrize("harm", ["garbage", "missing", "other jars"])
+@pytest.mark.parametrize(
+    "harm", ["garbage", *(pytest.param(each, marks=pytest.mark.extended) for each in ("missing", "other jars"))]
+)
 def test_an_archive_that_the_jvm_refuses_is_skipped_silently(tmp_path: Path, harm: str) -> None:
     jvm = _jvm()
     ensure_archive(jvm, print)

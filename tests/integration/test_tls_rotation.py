@@ -149,7 +149,6 @@ async def machine(tmp_path: Path, rotation: Rotation, store: str) -> AsyncIterat
     ("store", "rotations"),
     [
         ("sqlite", 10),
-        ("etcd", 5),
         pytest.param("sqlite", ROTATIONS_MAX, marks=pytest.mark.extended),
         pytest.param("etcd", ROTATIONS_MAX, marks=pytest.mark.extended),
     ],

@@ -1,7 +1,6 @@
 """Decides whether a mutant is caught: a run shows it by the words of its invariant, and is green without it."""
 
 from collections.abc import Callable
-from dataclasses import replace
 from math import ceil
 from typing import Final
 
@@ -13,14 +12,14 @@ SEEDS_MAX: Final = 6  # of which one must show it; the first that is tried does,
 
 
 def check_caught(mutant: Mutant, plan: Callable[[int], Plan]) -> None:
-    """Plays plans by seed with the mutant until one turns red, then that plan without it.
+    """Plays plans by seed with the mutant until one turns red, then that plan without it up to the same moment.
 
     Raises `AssertionError` when none turns red, when another invariant does, or when the sound run is not green.
     """
     planned, red = _red_run(mutant, plan)
     print(f"{mutant.name}: seed {planned.seed}: {red.invariant}: {red.message}")
     assert red.invariant.startswith(mutant.invariant)
-    sound = run(until_seen(planned, red), lines=20)
+    sound = run(planned, lines=20, until_seconds=seen_within(planned, red))
     assert sound.green, "\n".join([*sound.trace, sound.message])
 
 
@@ -35,11 +34,10 @@ def _red_run(mutant: Mutant, plan: Callable[[int], Plan]) -> tuple[Plan, Result]
     raise AssertionError(f"{mutant.name} lived through {SEEDS_MAX} seeds")
 
 
-def until_seen(plan: Plan, red: Result) -> Plan:
-    """The plan without faults that came after a red run had ended: all before comes at the same times.
+def seen_within(plan: Plan, red: Result) -> float | None:
+    """Simulated seconds after which a sound run has come past all that a red one saw; None: only at its end.
 
-    A green run of it proves that what the red one saw is green without its mutant, and what follows when all is healed.
+    What turned red while faults were made needs nothing of what comes later. What is asked for once all is healed may
+    come later in a sound run than in a broken one.
     """
-    if plan.flood or plan.latecomers:  # these divide the time of faults
-        return plan
-    return replace(plan, fault_seconds=min(plan.fault_seconds, ceil(red.simulated_seconds)))
+    return ceil(red.simulated_seconds) if red.simulated_seconds < plan.fault_seconds else None

@@ -5,7 +5,7 @@ import logging
 import random
 import time
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 
@@ -89,10 +89,11 @@ class Result:
         return not self.invariant
 
 
-def run(plan: Plan, lines: int = 0) -> Result:
+def run(plan: Plan, lines: int = 0, until_seconds: float | None = None) -> Result:
     """Plays a plan and keeps the last lines of its trace (0: all).
 
-    The result depends on the plan alone (under one `PYTHONHASHSEED`), but for `cpu_seconds`.
+    The result depends on the plan alone (under one `PYTHONHASHSEED`), but for `cpu_seconds`. A run `until` so many
+    simulated seconds ends there: it is green when nothing was violated by then.
     """
     began = time.process_time()
     loop = VirtualTimeLoop()
@@ -108,7 +109,8 @@ def run(plan: Plan, lines: int = 0) -> Result:
     invariant, message = "", ""
     try:
         with early(), short_histories() if plan.remembers else nullcontext():
-            loop.run_until_complete(_play(world, journal, loss, losses, replays, kept, quotas))
+            playing = _play(world, journal, loss, losses, replays, kept, quotas)
+            loop.run_until_complete(_until(playing, until_seconds))
     except (InvariantViolated, VirtualFailure, VirtualDeadlock) as failure:
         invariant, message = _reason(journal, failure)
     finally:
@@ -149,6 +151,16 @@ def _checkers(plan: Plan, now: Callable[[], float]) -> list[Checker]:
     checkers += [TwoPersons()] if plan.approvals else []
     checkers += [WithinQuota(TENANT, GROUPS_MAX)] if plan.tenants else []
     return [*checkers, ExclusiveHolders(GROUP)] if plan.exclusive else checkers
+
+
+async def _until(playing: Coroutine[object, object, None], seconds: float | None) -> None:
+    """Plays to the end, or for so many simulated seconds."""
+    try:
+        async with asyncio.timeout(seconds) as limit:
+            await playing
+    except TimeoutError:
+        if not limit.expired():
+            raise
 
 
 async def _play(

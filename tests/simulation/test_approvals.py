@@ -7,7 +7,7 @@ from tests.simulation.plan import Plan
 from tests.simulation.run import run
 
 
-@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.extended)])
 def test_each_deletion_has_an_approval_of_its_own_under_kills(seed: int) -> None:
     faults = ("kill-service", "pause-service", "cut-services", "slow-store", "lose-answers")
     result = run(Plan(seed, 30.0, faults=faults, approvals=True))

@@ -24,7 +24,7 @@ def played(plan: Plan) -> Result:
 
 @pytest.mark.slow
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize("seed", [0, 1])
+@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.extended)])
 def test_a_flood_of_one_lane_leaves_the_other_in_time(seed: int) -> None:
     result = played(Plan(seed, faults=(), **FLOOD))
     assert all(each.judges for each in result.checkers if isinstance(each, FairLanes))

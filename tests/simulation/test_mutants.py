@@ -25,11 +25,20 @@ ALL = (
     *WAIT_MUTANTS,
     *TENANT_MUTANTS,
 )
+LONG = (  # each costs seconds of a core; another mutant that is played in `make test` turns the same checker red
+    "a letter that hides another of its offset",
+    "a replay that moves on before it sends",
+    "all handlers lent",
+    "an admission is not given back",
+)
 QUICK = ("a ban is not heard", "claims are believed")  # of rules and of producers: in seconds, that checkers see
 
 
 def _case(mutant: Mutant) -> ParameterSet:
-    return pytest.param(mutant, id=mutant.name, marks=() if mutant.name in QUICK else pytest.mark.slow)
+    if mutant.name in QUICK:
+        return pytest.param(mutant, id=mutant.name)
+    extended = [pytest.mark.extended] if mutant.name in LONG else []
+    return pytest.param(mutant, id=mutant.name, marks=[pytest.mark.slow, *extended])
 
 
 @pytest.mark.parametrize("mutant", [_case(mutant) for mutant in ALL])

@@ -63,7 +63,9 @@ def test_pages_are_accessible_in_every_look(chromium: Browser, server: RecordedS
     _judge(chromium, server, [(name, *look) for name in _PLACES for look in LOOKS])
 
 
-@pytest.mark.parametrize(("theme", "size"), LOOKS)
+@pytest.mark.parametrize(
+    ("theme", "size"), [LOOKS[0], *(pytest.param(*look, marks=pytest.mark.extended) for look in LOOKS[1:])]
+)
 def test_sign_in_says_how_and_is_accessible(chromium: Browser, theme: Theme, size: str) -> None:
     """Without a session the page names all ways in and what went wrong, whatever address was asked for."""
     with recorded_console(signed_in=False) as server, visit(chromium, server, theme, size) as page:

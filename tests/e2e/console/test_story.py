@@ -31,6 +31,7 @@ _DECODE: Final = """async (data) => {
 }"""
 
 
+@pytest.mark.extended
 def test_the_demo_is_watched_from_start_to_verdict(tmp_path: Path) -> None:
     """Every channel that takes traffic over is shown as such within a second of the registry's event."""
     with browser() as started:

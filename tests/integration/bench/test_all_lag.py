@@ -7,7 +7,7 @@ import pytest
 from bench.all_lag import SHOWN
 from tests.integration.bench.test_quick import check_sound, run
 
-pytestmark = [pytest.mark.real, pytest.mark.untimed, pytest.mark.slow, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.real, pytest.mark.untimed, pytest.mark.slow, pytest.mark.extended, pytest.mark.timeout(600)]
 
 
 def test_every_answer_has_the_lag_of_all_groups(tmp_path: Path) -> None:

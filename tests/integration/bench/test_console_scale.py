@@ -9,7 +9,7 @@ import pytest
 from bench.harness.tables import Table
 from tests.integration.bench.test_quick import run
 
-pytestmark = [pytest.mark.real, pytest.mark.untimed, pytest.mark.slow, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.real, pytest.mark.untimed, pytest.mark.slow, pytest.mark.extended, pytest.mark.timeout(600)]
 
 PAGES = ("overview", "groups", "a group", "streams", "events")
 CHANGES = (

@@ -8,7 +8,7 @@ import pytest
 from bench.harness.tables import Table
 from tests.integration.bench.test_quick import run
 
-pytestmark = [pytest.mark.real, pytest.mark.untimed, pytest.mark.slow, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.real, pytest.mark.untimed, pytest.mark.slow, pytest.mark.extended, pytest.mark.timeout(600)]
 
 
 def test_a_timeline_is_measured_while_it_grows(tmp_path: Path) -> None:

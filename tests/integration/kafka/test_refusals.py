@@ -21,6 +21,7 @@ pytestmark = [pytest.mark.real, pytest.mark.untimed, pytest.mark.timeout(300)]
 TOPIC: Final = TopicPartition("t", 0)
 GROUP: Final = "g"
 AT_ONCE_SECONDS: Final = 6.0  # with room for a loaded machine: nothing that hangs ends before 30 s
+WATCHED: Final = ("wrong", "topicless")  # in `make test`: one is refused its connection, and one its requests
 WATCHED_SECONDS: Final = 6.0
 # A client of each kind: a producer tries by itself and asks why, all others share what a broker said to one of them.
 ATTEMPTS_MAX: Final = 3 * (1 + WATCHED_SECONDS / KAFKA_DENIED_SECONDS)
@@ -116,7 +117,11 @@ async def test_who_is_refused_gets_an_error_of_its_own_at_once(
     await until(named, f"the error says {refusal.problem}: {refusal.message}", 20.0, poll=0.5)
 
 
-@pytest.mark.parametrize("refusal", REFUSALS, ids=str)
+@pytest.mark.parametrize(
+    "refusal",
+    [pytest.param(each, marks=() if each.name in WATCHED else pytest.mark.extended) for each in REFUSALS],
+    ids=str,
+)
 async def test_who_is_refused_tries_again_no_oftener_than_it_should(
     secured: SecuredKafka, refusal: Refusal, tmp_path: Path
 ) -> None:

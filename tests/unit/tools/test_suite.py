@@ -46,7 +46,7 @@ class Played:
     def __init__(
         self, root: Path, codes: Iterable[int] = (), *, beside: dict[str, int] | None = None, can_idle: bool = True
     ) -> None:
-        """`codes` are of what others wait for; `beside` has the exit codes of "checks" and "virtual"."""
+        """`codes` are of what others wait for; `beside` has those of "preparation", "checks" and "virtual"."""
         self.root = root
         self.can_idle = can_idle
         self.asked: list[tuple[str, ...]] = []
@@ -59,6 +59,9 @@ class Played:
 
     def check(self) -> int:
         return self.run("checks")
+
+    def prepare_beside(self) -> suite.Beside:
+        return self._start("preparation")
 
     def check_beside(self) -> suite.Beside:
         return self._start("checks")
@@ -132,6 +135,19 @@ def test_without_idle_priority_checks_and_simulation_come_first(tmp_path: Path) 
         (*AT_ONCE, "tests/e2e"),
         (*ALONE, "tests/e2e"),
     ]
+
+
+def test_real_processes_get_what_is_prepared_beside_unit_tests(tmp_path: Path) -> None:
+    played = Played(tmp_path)
+    assert suite.main(["--prepare", "tests/unit", "tests/e2e"], played) == 0
+    assert played.asked[:3] == [("preparation beside",), (*ALL_CORES, "tests/unit"), ("preparation ended",)]
+    assert played.asked[3:] == [(*AT_ONCE, "tests/e2e"), (*ALONE, "tests/e2e")]
+
+
+def test_a_failed_preparation_ends_the_suite(tmp_path: Path) -> None:
+    played = Played(tmp_path, beside={"preparation": 2})
+    assert suite.main(["--check", "--prepare", "tests/unit", "tests/e2e"], played) == 2
+    assert played.asked[-1] == ("preparation ended",)
 
 
 def test_without_real_processes_nothing_runs_beside(tmp_path: Path) -> None:
