@@ -10,14 +10,15 @@ from pathlib import Path
 from typing import Final
 
 from braid.api.assigner.v1 import assigner_service_pb2, group_pb2, join_pb2
-from braid.api.registry.v1 import route_pb2, witness_pb2
+from braid.api.registry.v1 import approval_pb2, route_pb2, witness_pb2
 from braid.archive.memory import MemoryArchive
 from braid.client.membership.lease_session import CAPABILITIES
 from braid.kafka.memory import MemoryProcess
 from braid.kafka.offset_log.records import OFFSETS_TOPIC
-from braid.kernel.errors import BraidError
-from braid.kernel.ports import RpcChannel
+from braid.kernel.errors import ApprovalRequired, BraidError
+from braid.kernel.ports import CallOptions, RpcChannel
 from braid.rpc.memory.transport import MemoryTransport
+from braid.rpc.methods import method_path
 from braid.runtime.access.settings import AccessSettings
 from braid.runtime.archive.serving import Archive
 from braid.runtime.replica import Replica
@@ -72,6 +73,7 @@ class FuzzedMesh(Mesh):
         super().__init__(directory, seed)
         self.services = {}
         self.replays: Sequence[str] = ()
+        self.approvals: Sequence[str] = ()
         self.log = ErrorLog()
         self.access = AccessSettings(admins=(STRANGER,))
         self.archive = Archive(MemoryArchive(), "memory")
@@ -92,8 +94,27 @@ class FuzzedMesh(Mesh):
             await assigner.unary("CreateGroup", request, group_pb2.Group)
         await self.park(LETTERS)
         self.replays = ((await self.replay()).id,)
+        self.approvals = (await self._waiting(),)
         await self.host.clock.sleep(2.0)
         return self
+
+    async def _waiting(self) -> str:
+        """Has a deletion of the stranger wait for a second person. Returns the approval's id."""
+        policy = approval_pb2.ApprovalPolicySpec(
+            verbs=[approval_pb2.GUARDED_VERB_DELETE_GROUP], resource="group/billing"
+        )
+        request = approval_pb2.SetApprovalPolicyRequest(name="waiting", spec=policy)
+        options = CallOptions(30.0)
+        path = method_path("registry", "SetApprovalPolicy")
+        await self.channel("registry").unary(path, request, approval_pb2.ApprovalPolicy, options)
+        await self.host.clock.sleep(1.0)
+        delete = assigner_service_pb2.DeleteGroupRequest(name="billing")
+        path = method_path("assigner", "DeleteGroup")
+        try:
+            await self.channel("assigner").unary(path, delete, group_pb2.Group, options)
+        except ApprovalRequired as error:
+            return error.metadata["approval"]
+        raise AssertionError("it was deleted by one person")
 
     def channel(self, service: str) -> RpcChannel:
         """A connection of a stranger to the leader of a service, in the form of a process of its own."""
@@ -139,8 +160,8 @@ class FuzzedMesh(Mesh):
         return service
 
 
-def names(replays: Sequence[str]) -> Names:
-    """Returns the names that exist in a `FuzzedMesh` with these replays, by the fields that name it."""
+def names(replays: Sequence[str], approvals: Sequence[str]) -> Names:
+    """Returns the names that exist in a `FuzzedMesh` with these replays and approvals, by the fields that name it."""
     channels = [f"logs/{lane}/{number}" for lane in ("live", "dlq") for number in (1, 2)]
     channels += ["orders/live/1", "orders/bulk/1"]
     clusters, members = ("east", "west", "north"), ("member-1", "01ARZ3NDEKTSV4RRFFQ69G5FAV", "ada")
@@ -148,7 +169,16 @@ def names(replays: Sequence[str]) -> Names:
     streams, groups, lanes = (*STREAMS, "fresh"), (*GROUPS, "fresh"), ("live", "bulk", "dlq")
     paths = ("logs", "logs/live", *channels, *leases)
     letters = ("braid.logs.dlq.1/0/0", "east/braid.logs.dlq.1/0/0", "logs/1/0/0", "logs/dlq/1/0/0")
-    histories = ("", "stream", "stream/logs", "cluster/east", "group/indexer", "replay", "registry/stream/logs")
+    histories = (
+        "",
+        "stream",
+        "stream/logs",
+        "cluster/east",
+        "group/indexer",
+        "replay",
+        "registry/stream/logs",
+        "dlq/replay/x",
+    )
     by_field: dict[str, Sequence[object]] = {
         **_PLAIN,
         **dict.fromkeys(("stream", "streams"), streams),
@@ -171,6 +201,10 @@ def names(replays: Sequence[str]) -> Names:
         **{f"{verb}GroupRequest.name": groups for verb in _VERBS},
         "GetDeadLetterRequest.name": letters,
         "ClustersRead.names": clusters,
+        "DecideApprovalRequest.id": approvals,
+        "DeleteApprovalPolicyRequest.name": ("waiting", "careful"),
+        "DeleteTenantRequest.name": ("acme",),
+        "LiftRevocationRequest.identity": ("dns:eve",),
     }
     return Names(by_field, by_message)
 

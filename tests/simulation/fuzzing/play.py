@@ -85,7 +85,7 @@ def play(seed: int, calls: int, coverage: Coverage, only: Sequence[Method] = ())
 async def _play(directory: Path, played: Round, calls: int, coverage: Coverage, only: Sequence[Method]) -> None:
     mesh = await FuzzedMesh(directory, played.seed).start()
     dice = random.Random(played.seed)
-    caller = Caller(mesh, dice, Requests(dice, names(mesh.replays)), coverage)
+    caller = Caller(mesh, dice, Requests(dice, names(mesh.replays, mesh.approvals)), coverage)
     logging.getLogger("braid").addHandler(mesh.log)
     before = rss_bytes()
     signal.signal(signal.SIGVTALRM, _stuck)
