@@ -3,7 +3,7 @@
 The shell passes in commits, ends of logs and records read for their time; the model answers what to ask for next.
 """
 
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Collection, Generator, Iterator, Mapping, Sequence
 from typing import Protocol
 
 import numpy as np
@@ -15,7 +15,7 @@ from braid.kernel.ports import TopicPartition
 from braid.kernel.timing.slices import finished
 from services.lagmon.columns.ends import EndColumns
 from services.lagmon.columns.lags import LagColumns, Lags
-from services.lagmon.columns.pairs import PairFacts, pair_facts
+from services.lagmon.columns.pairs import PairFacts, pair_facts, pairs_of
 from services.lagmon.columns.progress import Kind, PairName, ProgressColumns
 from services.lagmon.columns.readings import costly_rows, may_want_probe, read_rows, stale_rows
 from services.lagmon.columns.sample_pools import tick_before
@@ -196,12 +196,14 @@ class ClusterModel:
             self._wanted = tuple(sorted(self.ends.logs))
         return self._wanted
 
-    def slices(self, facts: PairFacts) -> Iterator[_Ints]:
-        """Yields the rows that are known now, in parts small enough to be computed at once; at least one, if empty.
+    def slices(self, facts: PairFacts, rows: _Ints | None = None) -> Iterator[_Ints]:
+        """Yields sorted rows, in parts small enough to be computed at once; at least one, if empty.
 
         The size of a part is decided when it is asked for: rows that are read one by one count as many others.
+        All rows that are known now, unless `rows` are given.
         """
-        rows, known = self.progress.rows(), self.progress
+        known = self.progress
+        rows = known.rows() if rows is None else rows
         at, end = 0, max(1, len(rows))
         while at < end:
             part = rows[at : at + LAG_COLUMN_ROWS]
@@ -254,6 +256,21 @@ class ClusterModel:
             has_commit=has_commit,
             metadata=known.metadata(rows),
         )
+
+    def renewing(
+        self, shown: LagColumns, groups: Collection[str], view: MeshView, now: Now
+    ) -> Generator[None, None, LagColumns]:
+        """Computes the rows of some groups anew: those of a table that are still there. Yields between parts."""
+        pairs = pairs_of(shown.keys, groups)
+        names = [PairName(key.group, key.topic) for key in map(shown.keys.__getitem__, pairs.tolist())]
+        numbers = np.repeat(self.progress.numbers(names), np.diff(shown.starts)[pairs])
+        rows = self.progress.find(numbers, shown.lags.partition[shown.spans(pairs)])
+        facts, parts = self.facts(view), list[Lags]()
+        for part in self.slices(facts, np.sort(rows[rows >= 0])):
+            if parts:
+                yield
+            parts.append(self.lags(part, facts, now))
+        return LagColumns.of(facts.keys, parts)
 
     def facts(self, view: MeshView) -> PairFacts:
         """Returns what the mesh says of each group and topic now."""

@@ -39,6 +39,10 @@ class Now(NamedTuple):
     elapsed: float
     wall_ms: int
 
+    def later(self, seconds: float) -> "Now":
+        """Returns the instant so much later, if the wall clock does not step meanwhile."""
+        return Now(self.elapsed + seconds, self.wall_ms + round(seconds * 1_000))
+
 
 class RecordProbe(NamedTuple):
     """A record read for its time: its undone offset, its ingestion time (None: not found), and when it was read."""

@@ -51,6 +51,7 @@ class _Source:
         self._what = what
         self._take = take
         self._reading: Task | None = None
+        self._late = False  # what is being read must be waited for
         self._good_until = 0.0
         self.tried = self.slow = False
         self.error: BraidError | None = None
@@ -58,14 +59,15 @@ class _Source:
     async def read(self, reader: Reader) -> None:
         """Reads the list, unless it was read just now. If no service answers, the last list stays.
 
-        A slow list that is only a little old is not waited for: the next call finds the new one.
+        A slow list that was only a little old when its reading began is not waited for: a later call finds the new one.
         """
         now = self._clock.elapsed()
         if now < self._good_until:
             return
         if self._reading is None:
+            self._late = not (self.tried and self.slow) or now >= self._good_until + LATE_LIST_SECONDS
             self._reading = self._tasks.spawn(self._read(reader), self._what)
-        if not (self.tried and self.slow) or now >= self._good_until + LATE_LIST_SECONDS:
+        if self._late:
             await self._reading.ended()
 
     async def _read(self, reader: Reader) -> None:

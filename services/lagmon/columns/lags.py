@@ -1,6 +1,5 @@
 """The lag of one cluster at one instant as columns; rows are made of them where somebody reads rows. Pure."""
 
-from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple, overload
@@ -8,6 +7,7 @@ from typing import Final, NamedTuple, overload
 import numpy as np
 from numpy.typing import NDArray
 
+from braid.kernel.limits.lagmon.division import LAG_SHARED_STALE_SECONDS
 from braid.kernel.limits.lagmon.sampling import LAG_ROWS_MADE_MAX, LAG_SLICE_ROWS
 from services.lagmon.columns.pairs import PairKey
 from services.lagmon.columns.progress import commit_of
@@ -180,6 +180,17 @@ class LagColumns:
         )
         return alone.together()
 
+    def older(self, pairs: _Ints, seconds: float, now_ms: int) -> "LagColumns":
+        """Returns the rows of some pairs as they are so much later, as `model.lag.aged` says."""
+        lags = self.lags.of(self.spans(pairs))
+        undone, live = np.where(lags.records > 0, seconds, 0.0), lags.live_seconds
+        lags = lags._replace(
+            seconds=lags.seconds + undone,
+            live_seconds=np.where(live > 0, live + undone, live),
+            stale=lags.stale | (now_ms - lags.as_of_ms > LAG_SHARED_STALE_SECONDS * 1_000),
+        )
+        return LagColumns(self.keys, lags, np.searchsorted(lags.pair, np.arange(len(self.keys) + 1)))
+
     def of_streams(self) -> "LagColumns":
         """Returns the rows of channels alone, without topics that belong to no stream."""
         of_stream = np.array([bool(key.stream) for key in self.keys], np.bool_)
@@ -189,14 +200,15 @@ class LagColumns:
 
     def spans(self, pairs: _Ints) -> _Ints:
         """Returns the places of all rows of some pairs, in the pairs' order."""
-        first, counts = self.starts[pairs], self.starts[pairs + 1] - self.starts[pairs]
-        shift = np.repeat(first - (np.cumsum(counts) - counts), counts)
-        found: _Ints = np.arange(int(counts.sum()), dtype=np.int64) + shift
-        return found
+        return spans_of(self.starts, pairs)
 
-    def place(self, key: tuple[str, ...]) -> int:
-        """Returns the place of the first pair whose key is not below this one."""
-        return bisect_left(self.keys, key)
+
+def spans_of(starts: _Ints, pairs: _Ints) -> _Ints:
+    """Returns the places of all rows of some pairs, in the pairs' order; `starts` are as in `LagColumns`."""
+    first, counts = starts[pairs], starts[pairs + 1] - starts[pairs]
+    shift = np.repeat(first - (np.cumsum(counts) - counts), counts)
+    found: _Ints = np.arange(int(counts.sum()), dtype=np.int64) + shift
+    return found
 
 
 class LagRows(Sequence[LagRow]):

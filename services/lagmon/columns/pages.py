@@ -1,158 +1,112 @@
 """Pages of rows of lag over several clusters, sorted, without making the rows of other pages. Pure."""
 
-from bisect import bisect_left
-from collections.abc import Iterable, Sequence
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator, Sequence
+from heapq import merge
+from operator import itemgetter
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from services.lagmon.columns.lags import LagColumns, Sums, sums_together
-from services.lagmon.columns.pairs import PairKey
+from services.lagmon.columns.lags import LagColumns, sums_together
+from services.lagmon.columns.pairs import PairKey, pairs_of
 from services.lagmon.model.lag import Detail, Filter, LagRow, RowKey
 
 _Ints = NDArray[np.int64]
+_FEW: Final = 8  # times as many pairs as wanted groups: then these are looked up, and not all pairs looked at
+_Pair = tuple[PairKey, int, int, int]  # with the number of its cluster, its place there, and how many rows are wanted
 
 
 def page_of(
     parts: Sequence[LagColumns], wanted: Filter, detail: Detail, last: RowKey | None, size: int
 ) -> tuple[list[LagRow], RowKey | None]:
     """Returns one page of sorted rows after a key, and the key after which the next page begins; None at the end."""
-    chosen = [(part, _pairs(part, wanted)) for part in parts]
-    if detail is Detail.PARTITION:
-        rows = _partitions(chosen, wanted, last, size + 1)
-    else:
-        rows = _sums(chosen, wanted, detail, last, size + 1)
+    make = _partitions if detail is Detail.PARTITION else _sums
+    rows = make(parts, wanted, detail, last, size + 1)
     return rows[:size], rows[size - 1].key if len(rows) > size else None
 
 
-def _pairs(part: LagColumns, wanted: Filter) -> _Ints:
-    """Returns the pairs that are wanted and have rows, in order."""
-    there = np.diff(part.starts) > 0
-    keys = part.keys
-    if wanted.group:
-        there &= _of_groups(part, [wanted.group])
-    if wanted.groups:
-        there &= _of_groups(part, wanted.groups)
-    found: list[int] = np.flatnonzero(there).tolist()
-    if wanted.stream or wanted.lane or wanted.cluster:
-        found = [pair for pair in found if _is_wanted(keys[pair], wanted)]
-    pairs = np.array(found, np.int64)
-    if wanted.exclude_foreign and len(pairs):
-        pairs = pairs[_own_rows(part, pairs, wanted) > 0]
-    return pairs
-
-
-def _of_groups(part: LagColumns, groups: Iterable[str]) -> NDArray[np.bool_]:
-    """Returns which pairs are of these groups."""
-    named = np.zeros(len(part.keys), np.bool_)
-    for group in groups:
-        named[part.place((group,)) : part.place((group + "\0",))] = True
-    return named
-
-
-def _is_wanted(key: PairKey, wanted: Filter) -> bool:
-    return (
-        (not wanted.stream or key.stream == wanted.stream)
-        and (not wanted.lane or key.lane == wanted.lane)
-        and (not wanted.cluster or key.cluster == wanted.cluster)
-    )
-
-
 def _partitions(
-    chosen: Sequence[tuple[LagColumns, _Ints]], wanted: Filter, last: RowKey | None, most: int
+    parts: Sequence[LagColumns], wanted: Filter, detail: Detail, last: RowKey | None, most: int
 ) -> list[LagRow]:
+    pairs: list[list[int]] = [[] for _ in parts]
+    left = most
+    for key, number, pair, count in _in_order(parts, wanted, detail, last):
+        if left <= 0:
+            break
+        pairs[number].append(pair)
+        left -= count if last is None or key != last[:5] else 0  # who knows how many of these were in pages before
     found: list[LagRow] = []
-    for part, pairs in _first_pairs(chosen, wanted, last, most):
-        rows = part.spans(pairs)
-        if last is not None and part.keys[int(pairs[0])] == last[:5]:
-            rows = rows[~((part.lags.pair[rows] == pairs[0]) & (part.lags.partition[rows] <= last.partition))]
+    for part, mine in zip(parts, pairs, strict=True):
+        rows = part.spans(np.array(mine, np.int64))
+        if last is not None and mine and part.keys[mine[0]] == last[:5]:
+            rows = rows[~((part.lags.pair[rows] == mine[0]) & (part.lags.partition[rows] <= last.partition))]
         if wanted.exclude_foreign:
             rows = rows[~part.lags.foreign[rows]]
         found += part.rows(rows)
     return sorted(found, key=lambda row: row.key)[:most]
 
 
-def _first_pairs(
-    chosen: Sequence[tuple[LagColumns, _Ints]], wanted: Filter, last: RowKey | None, most: int
-) -> list[tuple[LagColumns, _Ints]]:
-    """Returns, by cluster, the first pairs of all that have so many rows together, not counting the pair of `last`."""
-    merged: list[tuple[PairKey, int, int, int]] = []
-    for number, (part, pairs) in enumerate(chosen):
-        if last is not None:
-            pairs = pairs[np.searchsorted(pairs, part.place(tuple(last[:5]))) :]
-        counts = _own_rows(part, pairs, wanted)
-        if last is not None and len(pairs) and part.keys[int(pairs[0])] == last[:5]:
-            counts[0] = 0  # who knows how many of its rows were in pages before
-        end = int(np.searchsorted(np.cumsum(counts), most)) + 1
-        merged += [
-            (part.keys[pair], number, pair, count)
-            for pair, count in zip(pairs[:end].tolist(), counts[:end].tolist(), strict=True)
-        ]
-    merged.sort()
-    picked: list[list[int]] = [[] for _ in chosen]
-    left = most
-    for _, number, pair, count in merged:
-        if left <= 0:
-            break
-        picked[number].append(pair)
-        left -= count
-    return [(part, np.array(pairs, np.int64)) for (part, _), pairs in zip(chosen, picked, strict=True) if pairs]
-
-
-def _own_rows(part: LagColumns, pairs: _Ints, wanted: Filter) -> _Ints:
-    """Counts the rows of pairs that are wanted."""
-    counts: _Ints = part.starts[pairs + 1] - part.starts[pairs]
-    if wanted.exclude_foreign:
-        own = np.r_[0, np.cumsum(~part.lags.foreign)]
-        counts = own[part.starts[pairs + 1]] - own[part.starts[pairs]]
-    return counts
-
-
-def _sums(
-    chosen: Sequence[tuple[LagColumns, _Ints]], wanted: Filter, detail: Detail, last: RowKey | None, most: int
-) -> list[LagRow]:
-    keys: set[RowKey] = set()
-    for part, pairs in chosen:
-        each = _Wider(part, pairs, detail)
-        first = 0 if last is None else bisect_left(each, _after(last))
-        first_keys: list[RowKey] = []
-        for at in range(first, len(pairs)):
-            key = each[at]
-            if not first_keys or first_keys[-1] != key:
-                if len(first_keys) == most:
-                    break
-                first_keys.append(key)
-        keys.update(first_keys)
-    page = sorted(keys)[:most]
+def _sums(parts: Sequence[LagColumns], wanted: Filter, detail: Detail, last: RowKey | None, most: int) -> list[LagRow]:
+    page: list[RowKey] = []
+    pairs: list[list[int]] = [[] for _ in parts]
+    places: list[list[int]] = [[] for _ in parts]
+    for key, number, pair, _ in _in_order(parts, wanted, detail, last):
+        wider = _wider(key, detail)
+        if not page or page[-1] != wider:
+            if len(page) == most:
+                break
+            page.append(wider)
+        pairs[number].append(pair)
+        places[number].append(len(page) - 1)
     if not page:
         return []
-    places, found = {key: place for place, key in enumerate(page)}, list[Sums]()
-    for part, pairs in chosen:
-        each = _Wider(part, pairs, detail)
-        first, end = bisect_left(each, page[0]), bisect_left(each, _after(page[-1]))
-        mine = np.array([places[each[at]] for at in range(first, end)], np.int64)
-        found.append(part.sums(pairs[first:end], mine, exclude_foreign=wanted.exclude_foreign))
+    found = [
+        part.sums(np.array(mine, np.int64), np.array(at, np.int64), exclude_foreign=wanted.exclude_foreign)
+        for part, mine, at in zip(parts, pairs, places, strict=True)
+        if mine
+    ]
     return sums_together(found).rows(page)
 
 
-class _Wider:
-    """The keys under which sorted pairs are summed; they are sorted too."""
-
-    def __init__(self, part: LagColumns, pairs: _Ints, detail: Detail) -> None:
-        self._keys = part.keys
-        self._pairs: list[int] = pairs.tolist()
-        self._of_lanes = detail is Detail.LANE
-
-    def __len__(self) -> int:
-        return len(self._pairs)
-
-    def __getitem__(self, at: int) -> RowKey:
-        key = self._keys[self._pairs[at]]
-        if self._of_lanes and key.stream:
-            return RowKey(key.group, key.stream, key.lane, "", "", -1)
-        return key.row(-1)
+def _wider(key: PairKey, detail: Detail) -> RowKey:
+    """Returns the key under which the rows of a pair are summed; wider keys have the order of pairs."""
+    if detail is Detail.LANE and key.stream:
+        return RowKey(key.group, key.stream, key.lane, "", "", -1)
+    return key.row(-1)
 
 
-def _after(key: RowKey) -> RowKey:
-    """Returns the least key above one."""
-    return key._replace(partition=key.partition + 1)
+def _in_order(parts: Sequence[LagColumns], wanted: Filter, detail: Detail, last: RowKey | None) -> Iterator[_Pair]:
+    """Yields the pairs of all clusters that have wanted rows after a key. That key's own pair may be the first."""
+    return merge(*(_of_part(number, part, wanted, detail, last) for number, part in enumerate(parts)))
+
+
+def _of_part(number: int, part: LagColumns, wanted: Filter, detail: Detail, last: RowKey | None) -> Iterator[_Pair]:
+    counts, keys = _counts(part, wanted), part.keys
+    first = 0 if last is None else _first_behind(keys, detail, last)
+    pairs = np.flatnonzero(counts[first:]) + first
+    groups = wanted.named
+    if groups and len(groups) * _FEW < len(pairs):
+        pairs = pairs_of(keys, groups)
+        pairs = pairs[(pairs >= first) & (counts[pairs] > 0)]
+    for pair, count in zip(pairs.tolist(), counts[pairs].tolist(), strict=True):
+        if wanted.matches_key(keys[pair]):
+            yield keys[pair], number, pair, count
+
+
+def _first_behind(keys: Sequence[PairKey], detail: Detail, last: RowKey) -> int:
+    """Returns the first place of which rows may be behind a key."""
+    if detail is Detail.PARTITION:
+        return bisect_left(keys, last[:5])
+    if detail is Detail.LANE and last.stream:
+        return bisect_right(keys, last[:3], key=itemgetter(slice(3)))
+    return bisect_right(keys, last[:5])
+
+
+def _counts(part: LagColumns, wanted: Filter) -> _Ints:
+    """Counts by pair the rows that are wanted, as far as that is seen from them."""
+    if not wanted.exclude_foreign:
+        return np.diff(part.starts)
+    own: _Ints = np.r_[0, np.cumsum(~part.lags.foreign)][part.starts]
+    return np.diff(own)

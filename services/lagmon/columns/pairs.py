@@ -1,6 +1,7 @@
 """Facts of the mesh about each group and topic on a cluster: names, order, and which rows are shown. Pure."""
 
-from collections.abc import Sequence
+from bisect import bisect_left
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
@@ -26,6 +27,18 @@ class PairKey(NamedTuple):
     def row(self, partition: int) -> RowKey:
         """Returns the key of the row of a partition; -1 for all of them."""
         return RowKey(self.group, self.stream, self.lane, self.cluster, self.topic, partition)
+
+
+def pairs_of(keys: Sequence[PairKey], groups: Collection[str]) -> NDArray[np.int64]:
+    """Returns the places of the pairs of some groups among sorted keys, in order."""
+    found: list[int] = []
+    at = 0
+    for group in sorted(groups):
+        at = bisect_left(keys, (group,), lo=at)
+        while at < len(keys) and keys[at].group == group:
+            found.append(at)
+            at += 1
+    return np.array(found, np.int64)
 
 
 class _Fact(NamedTuple):

@@ -119,6 +119,10 @@ class ProgressColumns:
         self.pair_stamps[number] = self.pair_changes
         return number
 
+    def numbers(self, pairs: Iterable[PairName]) -> NDArray[np.int64]:
+        """Returns the number of each pair, -1 where it is not known."""
+        return np.array([self._pair_numbers.get(pair, _NONE) for pair in pairs], np.int64)
+
     def row_of(self, pair: PairName, partition: int) -> int:
         """Returns the row of one group and partition, -1 where there is none."""
         number = self._pair_numbers.get(pair)

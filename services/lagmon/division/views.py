@@ -4,7 +4,7 @@ Ages grow on this replica's clock from the moment it asked, so that an answer th
 it is.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import NamedTuple
@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from braid.kernel.limits.lagmon.division import LAG_SHARED_STALE_SECONDS
 from braid.kernel.limits.lagmon.sampling import LAG_PROGRESS_MAX
-from services.lagmon.columns.lags import LagColumns
-from services.lagmon.columns.pairs import PairKey
+from services.lagmon.columns.lags import LagColumns, spans_of
+from services.lagmon.columns.pairs import PairKey, pairs_of
 from services.lagmon.division.exported import SharedPairs, SharedRows
 from services.lagmon.division.packing import DamagedColumns
 from services.lagmon.division.shared_rows import Seen, SharedNumbers, lags_of
@@ -77,11 +77,23 @@ class ClusterView:
         read_at, looked_at = reading.read_ms / 1_000 + self.behind, reading.seen.newest_ms / 1_000 + self.behind
         return Standing(reading.caught_up, read_at, looked_at, LAG_SHARED_STALE_SECONDS)
 
-    def columns(self, now: Now) -> LagColumns:
-        """Returns its rows as they are now: older by the time since they were read."""
-        theirs = Now(now.elapsed - self.behind, now.wall_ms)
-        lags = lags_of(self.pair, self.partition, self.numbers, self.metadata, self.reading.seen, theirs)
-        return LagColumns(self.keys, lags, self.starts)
+    def columns(self, now: Now, groups: Collection[str] | None = None) -> LagColumns:
+        """Returns its rows as they are now, or those of some groups: older by the time since they were read."""
+        theirs, shown = Now(now.elapsed - self.behind, now.wall_ms), self if groups is None else self._of_groups(groups)
+        lags = lags_of(shown.pair, shown.partition, shown.numbers, shown.metadata, self.reading.seen, theirs)
+        return LagColumns(self.keys, lags, shown.starts)
+
+    def _of_groups(self, groups: Collection[str]) -> "ClusterView":
+        rows = spans_of(self.starts, pairs_of(self.keys, groups))
+        pair = self.pair[rows]
+        return replace(
+            self,
+            pair=pair,
+            partition=self.partition[rows],
+            starts=np.searchsorted(pair, np.arange(len(self.keys) + 1)),
+            numbers=SharedNumbers._make(column[rows] for column in self.numbers),
+            metadata=self.metadata[rows],
+        )
 
 
 def renewed(

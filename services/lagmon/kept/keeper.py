@@ -27,7 +27,7 @@ from services.lagmon.kept.reading import Page, Query, read_page
 from services.lagmon.kept.rows import Series, SeriesKey, Step
 from services.lagmon.kept.sampling import Sample, Sampler
 from services.lagmon.kept.store import KeptStore, sum_of
-from services.lagmon.kept.trends import Trend, trend_of
+from services.lagmon.kept.trends import Trend, Trends
 from services.lagmon.model.lag import Filter, LagRow
 from services.lagmon.policy import Now
 
@@ -84,6 +84,7 @@ class Keeper:
         self.counts = Counts(0, 0, 0)
         self._sampler = Sampler()
         self._recent: deque[tuple[float, Step]] = deque(maxlen=KEPT_LAG_TREND_STEPS)
+        self._trends = Trends()
         self._listeners: list[Hear] = []
         self._restored = asyncio.Event()
         self._reading = asyncio.Lock()
@@ -154,7 +155,10 @@ class Keeper:
     def trend(self, key: SeriesKey) -> Trend | None:
         """Returns how a lane's undone records changed over the last minute; None if that is not known."""
         oldest = self._host.clock.elapsed() - KEPT_LAG_TREND_SECONDS
-        return trend_of([step for at, step in self._recent if at >= oldest], key)
+        steps = [step for at, step in self._recent if at >= oldest]
+        if self._trends.steps != steps:
+            self._trends = Trends(steps)
+        return self._trends.of(key)
 
     # --- how
 

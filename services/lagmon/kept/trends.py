@@ -1,9 +1,15 @@
 """Whether a lane falls behind or catches up, from its newest steps. Pure."""
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from itertools import groupby
+from operator import attrgetter
+from typing import Final, NamedTuple
 
-from services.lagmon.kept.rows import Column, SeriesKey, Step
+import numpy as np
+
+from services.lagmon.kept.rows import Column, Columns, KeyTable, SeriesKey, Step
+
+_RATES: Final = [Column.PRODUCED, Column.DONE, Column.RATED_MS]
 
 
 class Trend(NamedTuple):
@@ -22,13 +28,26 @@ class Trend(NamedTuple):
         return records / -self.per_s if self.per_s < 0 else None
 
 
-def trend_of(steps: Sequence[Step], key: SeriesKey) -> Trend | None:
-    """Returns a lane's trend over some steps; None where no rate is known in any of them."""
-    change = rated_ms = 0
-    for step in steps:
-        at = step.keys.positions.get(key)
-        if at is not None:
-            values = step.columns[:, at]
-            change += int(values[Column.PRODUCED]) - int(values[Column.DONE])
-            rated_ms += int(values[Column.RATED_MS])
-    return Trend(change * 1000 / rated_ms) if rated_ms else None
+class Trends:
+    """The trends of all lanes over some steps. Steps with the same series are summed once, for whoever asks.
+
+    Attributes:
+        steps: In any order.
+    """
+
+    def __init__(self, steps: Sequence[Step] = ()) -> None:
+        self.steps = steps
+        self._sums: list[tuple[KeyTable, Columns]] = []
+        for keys, alike in groupby(steps, key=attrgetter("keys")):
+            produced, done, rated_ms = np.add.reduce([step.columns[_RATES] for step in alike])
+            self._sums.append((keys, np.stack([produced - done, rated_ms])))
+
+    def of(self, key: SeriesKey) -> Trend | None:
+        """Returns a lane's trend; None where no rate is known in any of the steps."""
+        change = rated_ms = 0
+        for keys, sums in self._sums:
+            at = keys.positions.get(key)
+            if at is not None:
+                change += int(sums[0, at])
+                rated_ms += int(sums[1, at])
+        return Trend(change * 1000 / rated_ms) if rated_ms else None

@@ -5,6 +5,8 @@ from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from typing import NamedTuple, Protocol
 
+from braid.kernel.limits.lagmon.division import LAG_SHARED_STALE_SECONDS
+
 
 class Source(IntEnum):
     """Where `lag_seconds` comes from, as `LagSource` numbers it: a sum names the largest, which is the weakest."""
@@ -22,6 +24,19 @@ class Detail(IntEnum):
     LANE = 1
     CHANNEL = 2
     PARTITION = 3
+
+
+class Subject(Protocol):
+    """The subject of rows, by the names that filters know."""
+
+    @property
+    def group(self) -> str: ...
+    @property
+    def stream(self) -> str: ...
+    @property
+    def lane(self) -> str: ...
+    @property
+    def cluster(self) -> str: ...
 
 
 class RowKey(NamedTuple):
@@ -79,16 +94,23 @@ class Filter:
     exclude_foreign: bool = False
     groups: frozenset[str] = frozenset()
 
+    @property
+    def named(self) -> frozenset[str]:
+        """The groups to which rows must belong; empty for all groups."""
+        return frozenset({self.group}) if self.group else self.groups
+
     def matches(self, row: LagRow) -> bool:
         """Whether a row of one partition is wanted."""
-        key = row.key
+        return self.matches_key(row.key) and not (self.exclude_foreign and row.foreign)
+
+    def matches_key(self, key: Subject) -> bool:
+        """Whether rows of a key may be wanted."""
         return (
             (not self.group or key.group == self.group)
             and (not self.groups or key.group in self.groups)
             and (not self.stream or key.stream == self.stream)
             and (not self.lane or key.lane == self.lane)
             and (not self.cluster or key.cluster == self.cluster)
-            and not (self.exclude_foreign and row.foreign)
         )
 
 
@@ -107,12 +129,16 @@ def summed(rows: Iterable[LagRow], detail: Detail) -> list[LagRow]:
     return [sums[key] for key in sorted(sums)]
 
 
-def aged(row: LagRow, seconds: float) -> LagRow:
-    """Returns a row as it is so much later, with its records undone still."""
-    if not row.lag_records:
+def aged(row: LagRow, seconds: float, now_ms: int) -> LagRow:
+    """Returns a row as it is so much later, at `now_ms` by the wall clock, with its records undone still."""
+    stale = row.stale or now_ms - row.as_of_ms > LAG_SHARED_STALE_SECONDS * 1_000
+    undone = seconds if row.lag_records else 0.0
+    if not undone and stale == row.stale:
         return row
     live = row.live_lag_seconds
-    return replace(row, lag_seconds=row.lag_seconds + seconds, live_lag_seconds=live + seconds if live else live)
+    return replace(
+        row, lag_seconds=row.lag_seconds + undone, live_lag_seconds=live + undone if live else live, stale=stale
+    )
 
 
 def after(rows: Sequence[LagRow], last: RowKey | None, size: int) -> tuple[Sequence[LagRow], RowKey | None]:

@@ -58,20 +58,32 @@ class EndWatch:
         """Observes until cancelled."""
         clock = self._host.clock
         admin = self._cluster.admin()
-        prober = RecordProber(self._host, self._cluster, self._model)
+        probing = self._host.tasks.spawn(self._probe(), "records read for their time")
         try:
             while True:
                 began = clock.elapsed()
                 try:
                     await self._look(admin)
-                    if not self._model.catching_up:  # before, a group seems to stall whose commits were not read
-                        self.probes += await prober.read_due(self._view())
                 except (ClusterUnavailable, NotFound):  # a leader moved, a topic is gone, or the cluster is away
                     self._topics_at = _LONG_BEFORE
                 await self._pause(clock.elapsed() - began)
         finally:
-            await prober.close()
+            probing.cancel()
             await admin.close()
+
+    async def _probe(self) -> None:
+        """Reads records until cancelled, beside the looks at ends: to find which are due is work that may take long."""
+        clock = self._host.clock
+        prober = RecordProber(self._host, self._cluster, self._model)
+        try:
+            while True:
+                began = clock.elapsed()
+                if not self._model.catching_up:  # before, a group seems to stall whose commits were not read
+                    with contextlib.suppress(ClusterUnavailable, NotFound):
+                        self.probes += await prober.read_due(self._view())
+                await clock.sleep(max(LAG_ENDS_SECONDS, (clock.elapsed() - began) * LAG_PAUSE_FACTOR))
+        finally:
+            await prober.close()
 
     def wake(self) -> None:
         """Observes soon, because new logs have no observed end and their rows are stale until then."""

@@ -4,7 +4,12 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Generic, TypeVar
 
-from braid.kernel.limits.lagmon.sampling import LAG_TABLE_LATE_SECONDS, LAG_TABLE_SECONDS, LAG_TABLE_SLOW_SECONDS
+from braid.kernel.limits.lagmon.sampling import (
+    LAG_TABLE_LATE_FACTOR,
+    LAG_TABLE_LATE_SECONDS,
+    LAG_TABLE_SECONDS,
+    LAG_TABLE_SLOW_SECONDS,
+)
 from braid.kernel.ports import Host
 from services.lagmon.policy import table_seconds
 
@@ -44,11 +49,23 @@ class SharedTable(Generic[T]):
         A newer one is then computed in the background.
         """
         slow = self._took_seconds >= LAG_TABLE_SLOW_SECONDS
-        if self._known is None or not slow or self._age() >= LAG_TABLE_LATE_SECONDS:
+        late = max(LAG_TABLE_LATE_SECONDS, self._took_seconds * LAG_TABLE_LATE_FACTOR)
+        if self._known is None or not slow or self._age() >= late:
             return await self.present(LAG_TABLE_SECONDS)
+        return self._outdated(self._known)
+
+    async def any(self) -> T:
+        """Returns the last table however old it is, unless the next one is likely to be there at once."""
+        slow = self.computing.locked() or self._took_seconds >= LAG_TABLE_SLOW_SECONDS
+        if self._known is not None and slow:
+            return self._outdated(self._known)
+        return await self.present(LAG_TABLE_SECONDS)
+
+    def _outdated(self, known: T) -> T:
+        """Returns the last table, and begins to compute the next one if it is old."""
         if self._is_old(LAG_TABLE_SECONDS) and not self.computing.locked():
             self._tasks.spawn(self._refresh(), "table of lag")
-        return self._known
+        return known
 
     async def _refresh(self) -> None:
         await self.present(LAG_TABLE_SECONDS)

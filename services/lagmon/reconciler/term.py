@@ -10,16 +10,18 @@ from typing import NamedTuple
 
 from braid.kafka.offset_log.table import OffsetCounts
 from braid.kernel.limits.lagmon.division import LAG_PEER_SECONDS, LAG_RECALL_SECONDS
-from braid.kernel.limits.lagmon.sampling import LAG_TABLE_SECONDS
+from braid.kernel.limits.lagmon.sampling import LAG_RENEWED_ROWS_MAX, LAG_TABLE_SECONDS
 from braid.kernel.ports import Kafka, Task
-from braid.kernel.timing.slices import in_turns
+from braid.kernel.timing.slices import Slices, in_turns
 from braid.runtime.replica import Replica
 from services.lagmon.alerts.decisions.evaluation import Look
 from services.lagmon.columns.lags import LagColumns, LagRows
+from services.lagmon.columns.pairs import pairs_of
 from services.lagmon.columns.progress import PairName
 from services.lagmon.division.owners import Division, divide
 from services.lagmon.division.reading import ReadingRule
 from services.lagmon.division.standing import Standing, chosen, looked_at
+from services.lagmon.division.views import ClusterView
 from services.lagmon.domain import ClusterModel
 from services.lagmon.exchange.peers import LagPeers
 from services.lagmon.exchange.requests import OwnReading, OwnReadings
@@ -103,6 +105,42 @@ class Clusters:
         """Returns the last table unless it is old, so that lists do not wait for the next one; else as `table`."""
         return await self._table.last()
 
+    async def any_table(self) -> Table:
+        """Returns the last table, however old: see `SharedTable.any`."""
+        return await self._table.any()
+
+    async def renewed(self, table: Table, groups: Collection[str]) -> tuple[Sequence[LagColumns], Now]:
+        """Returns the rows that a table has of some groups as they are now, and when that is.
+
+        They are computed anew, or are as peers read them last. Where that cannot be, or they are very many, they are as
+        in the table, grown older.
+        """
+        clock = self._replica.host.clock
+        now, slices, found = Now(clock.elapsed(), clock.now_ms()), Slices(clock), list[LagColumns]()
+        since = now.elapsed - table.now.elapsed
+        parts = [(part, pairs) for part in table.clusters if len(pairs := pairs_of(part.keys, groups))]
+        few = sum(len(part.spans(pairs)) for part, pairs in parts) <= LAG_RENEWED_ROWS_MAX
+        for part, pairs in parts:
+            newer = await self._renewed(table, part, groups, now) if few else None
+            found.append(part.older(pairs, since, table.now.later(since).wall_ms) if newer is None else newer)
+            await slices.turn()
+        return found, now
+
+    async def _renewed(self, table: Table, part: LagColumns, groups: Collection[str], now: Now) -> LagColumns | None:
+        """Returns the rows of some groups on one cluster; None where their reader has changed since, or is away."""
+        name, view = part.keys[0].cluster, self._peers.view
+        mine, followed = table.own.clusters.get(name), self._followed.get(name)
+        if mine is None or mine.columns is not part:
+            views = self._views(name, view.clusters.get(name))
+            return views[chosen([each.standing for each in views], now.elapsed)].columns(now, groups) if views else None
+        if (
+            followed is None
+            or followed.place != mine.place
+            or not self._standing(followed, now.elapsed).good(now.elapsed)
+        ):
+            return None
+        return await in_turns(self._replica.host.clock, followed.model.renewing(part, groups, view, now))
+
     def look(self, table: Table) -> Look:
         """Returns a table for the rules of alerts."""
         return Look(table.rows, not table.catching_up and self._peers.view.groups is not None)
@@ -150,11 +188,18 @@ class Clusters:
                 parts.append(model.lags(rows, facts, now))
                 await clock.sleep(0)
             columns = LagColumns.of(facts.keys, parts)
-            standing = Standing(not model.catching_up, followed.tail.read_at, looked_at(columns.lags, now))
+            standing = self._standing(followed, looked_at(columns.lags, now))
             own[name] = OwnReading(followed.place, columns, standing)
         found, catching_up = self._together(view.clusters, own, now)
         channels = [each.of_streams() for each in found]
         return Table(found, channels, LagRows(channels), now, catching_up, OwnReadings(now, own))
+
+    def _standing(self, followed: _Followed, looked: float) -> Standing:
+        return Standing(not followed.model.catching_up, followed.tail.read_at, looked)
+
+    def _views(self, name: str, place: ClusterPlace | None) -> Sequence[ClusterView]:
+        """Returns what peers read of a cluster at this place."""
+        return [view for view in self.readers.views(name) if view.reading.place == place]
 
     def _recall(self, name: str, followed: _Followed, now: Now) -> None:
         """Takes from a peer's reading what this replica was too late to see, until it has seen all logs."""
@@ -174,7 +219,7 @@ class Clusters:
         found, catching_up = list[LagColumns](), list[str]()
         for name, place in clusters.items():
             mine = own.get(name)
-            views = [view for view in self.readers.views(name) if view.reading.place == place]
+            views = self._views(name, place)
             standings = [*([mine.standing] if mine else []), *(view.standing for view in views)]
             if not standings:
                 catching_up.append(name)

@@ -35,6 +35,7 @@ from services.lagmon.alerts.outlets.sending import Outgoing
 from services.lagmon.alerts.requests import AlertRequests
 from services.lagmon.alerts.watch import AlertWatch
 from services.lagmon.codec import LAG_TOKENS, gone_message, lag_message, read_detail, read_filter
+from services.lagmon.columns.lags import LagColumns
 from services.lagmon.columns.pages import page_of
 from services.lagmon.columns.shown_lag import ShownLag
 from services.lagmon.exchange.requests import SharedLag
@@ -42,8 +43,9 @@ from services.lagmon.kept.files import Files
 from services.lagmon.kept.keeper import Keeper
 from services.lagmon.kept.rows import SeriesKey
 from services.lagmon.kept.trends import Trend
-from services.lagmon.model.lag import Detail, LagRow, RowKey, aged, changes
+from services.lagmon.model.lag import Detail, Filter, LagRow, RowKey, aged, changes
 from services.lagmon.pathways.requests import PathwayRequests
+from services.lagmon.policy import Now
 from services.lagmon.reconciler.term import Clusters
 from services.lagmon.servicer.division_metrics import DivisionGauges
 from services.lagmon.servicer.exporter_metrics import Exporter
@@ -180,15 +182,27 @@ class Reads:
                 f"a page cannot have {request.page_size} rows", field="page_size", remedy="use 0 for the default"
             )
         size = min(request.page_size or PAGE_SIZE_DEFAULT, PAGE_SIZE_MAX)
-        table = await self._clusters.last_table()
-        page, behind = page_of(table.clusters, read_filter(request.filter), detail, last, size)
-        since = self._clock.elapsed() - table.now.elapsed  # of a table that answered somebody else before
+        parts, now, catching_up = await self._shown(wanted := read_filter(request.filter))
+        page, behind = page_of(parts, wanted, detail, last, size)
+        since = self._clock.elapsed() - now.elapsed
+        then_ms = now.later(since).wall_ms
         return api.ListLagResponse(
-            lags=[lag_message(aged(row, since), self._trend(row, detail)) for row in page],
+            lags=[lag_message(aged(row, since, then_ms), self._trend(row, detail)) for row in page],
             next_page_token=LAG_TOKENS.write(behind),
             time_ms=self._clock.now_ms(),
-            catching_up=table.catching_up,
+            catching_up=catching_up,
         )
+
+    async def _shown(self, wanted: Filter) -> tuple[Sequence[LagColumns], Now, Sequence[str]]:
+        """Returns the rows among which a list finds those it wants, their instant, and clusters with missing rows.
+
+        Rows of named groups are as they are now. Others are those of a table that answered another call before.
+        """
+        if not wanted.named:
+            table = await self._clusters.last_table()
+            return table.clusters, table.now, table.catching_up
+        table = await self._clusters.any_table()
+        return *await self._clusters.renewed(table, wanted.named), table.catching_up
 
     async def watch_lag(self, request: api.WatchLagRequest, caller: Caller) -> AsyncIterator[api.WatchLagResponse]:
         """Yields all rows, then rows that changed; without changes a sign of life now and then. Raises `Invalid`.

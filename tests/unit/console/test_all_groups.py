@@ -13,7 +13,7 @@ from braid.api.lagmon.v1 import lag_pb2
 from braid.kernel.errors import DeadlineExceeded, Unavailable
 from braid.rpc import pages
 from braid.rpc.pages import ListRequest
-from console.server.limits import FEED_LINGER_SECONDS, LATE_LIST_SECONDS, UNSEEN_SECONDS
+from console.server.limits import FEED_LINGER_SECONDS, LATE_LIST_SECONDS, READ_SECONDS, UNSEEN_SECONDS
 from console.server.live.parts import Content, Single, Table
 from console.server.reads import all_groups
 from console.server.views import VIEWS
@@ -21,6 +21,7 @@ from tests.support.console_mesh import ConsoleMesh
 from tests.unit.cli.mesh import Shell, virtual
 
 GOOD_SECONDS = FEED_LINGER_SECONDS + 10.0
+PAGE_SECONDS = READ_SECONDS - 0.2  # that a page of a list takes where it takes long
 
 
 async def started(*groups: str) -> Shell:
@@ -150,6 +151,25 @@ async def test_a_page_does_not_wait_for_a_slow_list_twice() -> None:
     await shell.me.host.clock.sleep(GOOD_SECONDS + 1.0 + LATE_LIST_SECONDS)
     late = (await browser.get("/api/views/groups?sort=-lag&first=0")).json["parts"]["window"]["value"]["order"]
     assert late == ["bbb", "a"], "a page that was closed for long begins with a new list"
+
+
+@virtual
+async def test_rows_in_sight_wait_for_no_list_that_takes_long() -> None:
+    shell = await started("a", "bbb", "cc")
+    shell.lagmon.all_seconds, shell.lagmon.page_rows = PAGE_SECONDS, 1
+    browser = await ConsoleMesh(shell).signed_in()
+    clock = shell.me.host.clock
+    async with browser.stream("/api/live/groups?q=bbb") as stream:
+        await stream.next("snapshot")
+        for number in range(60):  # several lists of three pages begin and end meanwhile
+            await clock.sleep(0.7 * PAGE_SECONDS)
+            shell.lagmon.rows[1] = lag_of("bbb", 100.0 + number)
+            begun, lag = clock.elapsed(), 0.0
+            while lag != 100.0 + number:
+                change = (await stream.next("delta")).data["parts"]
+                lag = next((row["lag_seconds"] for row in change.get("lag", {}).get("set", ())), lag)
+            assert clock.elapsed() - begun <= 1.0
+    assert sum(each.page_token == "2" for each in shell.lagmon.asked) >= 3
 
 
 @virtual

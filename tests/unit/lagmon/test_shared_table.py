@@ -7,6 +7,7 @@ from typing import cast
 from braid.host.system import SystemTasks
 from braid.kernel.limits.lagmon.sampling import (
     LAG_TABLE_FACTOR,
+    LAG_TABLE_LATE_FACTOR,
     LAG_TABLE_LATE_SECONDS,
     LAG_TABLE_SECONDS,
     LAG_TABLE_SLOW_SECONDS,
@@ -88,5 +89,49 @@ def test_lists_get_the_last_table_while_another_is_computed() -> None:
         await asked(late)
         computed.go_on.set()
         assert await late == 2, "the first was too old to answer"
+
+    asyncio.run(scenario())
+
+
+def test_a_table_that_takes_very_long_answers_for_longer() -> None:
+    async def scenario() -> None:
+        computed = Computed()
+        computed.go_on.clear()
+        first = asyncio.create_task(computed.table.last())
+        await asked(first)
+        computed.clock.work(LAG_TABLE_LATE_SECONDS)
+        computed.go_on.set()
+        assert await first == 1
+        computed.go_on.clear()
+        computed.clock.work((LAG_TABLE_LATE_FACTOR - 1) * LAG_TABLE_LATE_SECONDS - 0.1)
+        assert await computed.table.last() == 1, "nobody waits as long again, while the next one is computed"
+        computed.clock.work(0.2)
+        late = asyncio.create_task(computed.table.last())
+        await asked(late)
+        computed.go_on.set()
+        assert await late == 2
+
+    asyncio.run(scenario())
+
+
+def test_any_table_answers_while_the_next_one_is_computed() -> None:
+    async def scenario() -> None:
+        computed = Computed()
+        assert await computed.table.any() == 1, "without a table it is waited for"
+        computed.clock.work(100.0)
+        assert await computed.table.any() == 2, "computing one takes no time, as it seems"
+        computed.go_on.clear()
+        computed.clock.work(100.0)
+        first = asyncio.create_task(computed.table.any())
+        await asked(first)
+        assert await computed.table.any() == 2, "now it takes long"
+        computed.clock.work(100.0)
+        computed.go_on.set()
+        assert await first == 3
+        computed.clock.work(1_000.0)
+        assert await computed.table.any() == 3, "however old it is"
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        assert await computed.table.any() == 4, "it was computed meanwhile"
 
     asyncio.run(scenario())

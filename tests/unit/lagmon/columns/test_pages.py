@@ -1,12 +1,13 @@
 """Pages of columns are the pages of all rows, sorted and cut."""
 
 from collections.abc import Callable
+from itertools import product
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.lagmon.columns.lags import LagRows
+from services.lagmon.columns.lags import LagColumns, LagRows
 from services.lagmon.columns.pages import page_of
 from services.lagmon.model.lag import Detail, Filter, LagRow, RowKey, after, summed
 from tests.unit.lagmon.columns.rows import Key, Said
@@ -23,11 +24,32 @@ filters = st.builds(
 def test_pages_hold_what_sorting_all_rows_gives(
     said: list[dict[Key, Said]], wanted: Filter, detail: Detail, size: int
 ) -> None:
-    parts = columns_of(said)
+    same_pages(columns_of(said), wanted, detail, size)
+
+
+def same_pages(parts: list[LagColumns], wanted: Filter, detail: Detail, size: int) -> None:
+    """Fails unless the pages of columns are those of all rows."""
     every = summed((row for row in LagRows(parts) if wanted.matches(row)), detail)
     assert walk(lambda last: page_of(parts, wanted, detail, last, size)) == walk(
         lambda last: page_and_next(every, last, size)
     )
+
+
+@pytest.mark.parametrize("detail", list(Detail))
+@pytest.mark.parametrize("exclude_foreign", [False, True])
+@pytest.mark.parametrize("groups", [(), ("a",), ("b", "d", "none")])
+def test_pages_of_many_groups_are_those_of_all_rows(
+    groups: tuple[str, ...], exclude_foreign: bool, detail: Detail
+) -> None:
+    """Every third row is of a member of Braid; every second topic of a group is on one cluster alone."""
+    said: list[dict[Key, Said]] = [{}, {}]
+    for number, (group, topic, partition) in enumerate(product("abcde", "tux", range(3))):
+        value = (number % 9, "" if number % 3 else "b1:damaged")
+        for cluster in (0, 1) if number % 2 else (number % 4 // 2,):
+            said[cluster][group, topic, partition] = value
+    for size in (1, 2, 3, 7):
+        wanted = Filter(exclude_foreign=exclude_foreign, groups=frozenset(groups))
+        same_pages(columns_of(said), wanted, detail, size)
 
 
 def page_and_next(rows: list[LagRow], last: RowKey | None, size: int) -> tuple[list[LagRow], RowKey | None]:

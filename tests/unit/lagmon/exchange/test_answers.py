@@ -104,7 +104,7 @@ def test_shown_rows_are_those_of_the_reader_grown_older(said: list[dict[Key, Sai
     own = sharing.columns.rows(slice(None))
     sharing.at += later
     for row, truth in zip(sharing.shown(), own, strict=True):
-        wanted = aged(truth, later)
+        wanted = aged(truth, later, sharing.now(OURS).wall_ms)
         assert row.lag_seconds == pytest.approx(wanted.lag_seconds, abs=0.004)
         assert row.live_lag_seconds == pytest.approx(wanted.live_lag_seconds or 0.0, abs=0.004)
         assert row.as_of_ms == pytest.approx(wanted.as_of_ms, abs=2)
@@ -115,6 +115,10 @@ def test_shown_rows_are_those_of_the_reader_grown_older(said: list[dict[Key, Sai
         for name in ("key", "lag_records", "source", "foreign", "unattended", "committed_offset", "end_offset",
                      "commit_time_ms", "partitions", "split_partitions"):  # fmt: skip
             assert getattr(row, name) == getattr(wanted, name), name
+    assert sharing.view is not None
+    for groups in ({"a"}, {"b", "none"}):
+        some = sharing.view.columns(sharing.now(OURS), groups).rows(slice(None))
+        assert some == [row for row in sharing.shown() if row.key.group in groups]
 
 
 def test_a_split_partition_keeps_the_age_of_its_live_cursor() -> None:
