@@ -1,7 +1,7 @@
 """Events of all services, the newest and older ones: each once, whatever a filter leaves out, and of older releases."""
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from unittest.mock import patch
 
@@ -19,6 +19,7 @@ from tests.support.console_mesh import ConsoleMesh
 from tests.unit.cli.mesh import Shell, virtual
 from tests.unit.console.test_calls import started
 
+Items = Callable[[ListEventsResponse], list[EventRecord]]
 ADA = "spiffe://braid.local/user/ada"
 
 
@@ -89,6 +90,34 @@ async def test_pages_back_show_every_event_that_a_filter_matches() -> None:
                 patch.object(events, "EVENTS_SEARCH_SECONDS", seconds),
             ):
                 assert await every_page(reader, {"service": "registry", **params}) == expected, params
+                with of_older_releases(reader):
+                    assert await every_page(reader, {"service": "registry", **params}) == expected, params
+    await reader.close()
+
+
+@virtual
+async def test_a_page_without_a_match_says_how_far_it_looked() -> None:
+    reader, asked = ConsoleMesh(await started()).reader(), list[ListEventsRequest]()
+
+    async def nothing(
+        service: str,
+        method: str,
+        request: ListEventsRequest,
+        kind: object,
+        items: Items,
+        *others: object,
+        **more: object,
+    ) -> tuple[list[EventRecord], bool]:
+        asked.append(request)
+        await reader.host.clock.sleep(1.0)
+        return items(ListEventsResponse(since_ms=2_000_000, more=True)), False
+
+    with patch.object(reader, "pages", nothing), patch.object(events, "EVENTS_SEARCH_SECONDS", 0.001):
+        page = await page_back(reader, {"service": "registry", "actor": "ann"})
+        assert (rows(page), page["next_page_token"]) == ([], "1999999")
+        await page_back(reader, {"refused": "1"})
+        await shown(reader, 7, {"refused": "1"})
+    assert [each.latest for each in asked] == [0, 0, 7], "all refused calls are looked for in the past alone"
     await reader.close()
 
 
