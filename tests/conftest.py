@@ -27,7 +27,7 @@ TIER_TIMEOUT_SECONDS: Final = {"unit": 120, "contract": 240, "simulation": 900, 
 
 # Examples of a property that does not say how many itself. Each run tries others. A deadline would judge by the wall.
 settings.register_profile("quick", deadline=None, max_examples=20)  # `make quick` asks for it
-settings.register_profile("usual", deadline=None, max_examples=50)
+settings.register_profile("usual", deadline=None, max_examples=30)
 settings.register_profile("extended", deadline=None, max_examples=200)
 settings.load_profile("usual")
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # a shell's background job; what we start would ignore it too

@@ -289,6 +289,7 @@ def _ended_by(process: subprocess.Popen[str], number: signal.Signals) -> None:
     assert "everything has ended" in rest
 
 
+@pytest.mark.extended
 async def test_histories_in_etcd(tmp_path: Path) -> None:
     async with DevMesh(tmp_path, clusters=["east"], store="etcd", registries=1, assigners=1, lagmons=0, dlqs=0) as mesh:
         assert mesh.ready.store == "etcd"

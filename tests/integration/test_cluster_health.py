@@ -130,7 +130,7 @@ async def test_a_reading_hosts_reports_count_for_and_against_a_cluster(brokers: 
         await wired.until_verdict("east", "HEALTHY", "WELL", ENOUGH_SECONDS)
 
 
-@pytest.mark.parametrize("fault", ["kill", "pause"])
+@pytest.mark.parametrize("fault", [pytest.param("kill", marks=pytest.mark.extended), "pause"])
 async def test_a_cluster_that_dies_is_left_in_time(
     brokers: dict[str, KafkaBroker], fault: str, try_name: Callable[[str], str]
 ) -> None:

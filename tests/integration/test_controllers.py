@@ -35,7 +35,7 @@ async def makes_topics(admin: KafkaAdmin) -> bool:
     return True
 
 
-@pytest.mark.parametrize("fault", ["kill", "pause"])
+@pytest.mark.parametrize("fault", ["kill", pytest.param("pause", marks=pytest.mark.extended)])
 async def test_brokers_serve_and_make_no_topic(parted: tuple[KafkaBroker, KafkaBroker], fault: str) -> None:
     broker, controller = parted
     cluster = AioKafka("test").cluster(broker.bootstrap, "")

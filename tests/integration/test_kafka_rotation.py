@@ -175,6 +175,7 @@ async def test_a_hundred_rotations_fail_no_record_and_move_no_lease(ground: Grou
     assert ground.rotation.rotations == 100
 
 
+@pytest.mark.extended
 async def test_a_client_that_keeps_its_first_files_is_found(ground: Ground, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Security, "current", lambda self: self)
     monkeypatch.setattr(f"{__name__}.STEP_SECONDS", 15.0)

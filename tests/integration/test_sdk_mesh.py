@@ -38,6 +38,7 @@ async def create(endpoint: str, stream: str) -> None:
         await mesh.service("registry").unary("CreateStream", CreateStreamRequest(name=stream, spec=spec), Stream)
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize(
     ("script", "says"),
     [

@@ -23,6 +23,7 @@ def east(mesh: DevMesh) -> str:
     return mesh.ready.clusters["east"].bootstrap
 
 
+@pytest.mark.untimed
 async def test_three_copies_acknowledge_by_two(three_brokers: DevMesh) -> None:
     admin = AioKafka("tests").cluster(east(three_brokers), "").admin()
     await admin.create_topic("copied", 3, -1, {})
@@ -37,6 +38,7 @@ async def test_three_copies_acknowledge_by_two(three_brokers: DevMesh) -> None:
         assert {len(each.replicas) for each in offsets.values()} == {3}
 
 
+@pytest.mark.untimed
 async def test_an_operator_reassigns_elects_and_finds_who_leads(three_brokers: DevMesh) -> None:
     admin = AioKafka("tests").cluster(east(three_brokers), "").admin()
     await admin.create_topic("handed", 2, 3, {})

@@ -15,6 +15,7 @@ from tools import console_page
 pytestmark = [pytest.mark.real, pytest.mark.untimed]
 
 
+@pytest.mark.extended
 def test_a_fresh_build_equals_the_committed_one() -> None:
     """The lock, the sources and the compiler make the same bytes on every machine."""
     console_page.compare()

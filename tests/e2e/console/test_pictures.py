@@ -36,8 +36,8 @@ def test_pages_look_as_kept_in_every_look(chromium: Browser, server: RecordedSer
     [
         ("overview", ":root { --bad-soft: #e0f0ff !important; }"),
         ("groups", "th:nth-child(5), td:nth-child(5), col:nth-child(5) { display: none; }"),
-        ("stream", ".route-flow { stroke: #888 !important; }"),
-        ("alerts", ".card { padding: 20px !important; }"),
+        pytest.param("stream", ".route-flow { stroke: #888 !important; }", marks=pytest.mark.extended),
+        pytest.param("alerts", ".card { padding: 20px !important; }", marks=pytest.mark.extended),
     ],
     ids=["another colour", "a column less", "lines in grey", "more room"],
 )

@@ -144,7 +144,7 @@ async def test_a_broker_killed_under_load_loses_and_repeats_nothing(rig: Rig) ->
     assert await values_of(rig, partition) == values
 
 
-@pytest.mark.parametrize("seconds", [0.5, 3.0])
+@pytest.mark.parametrize("seconds", [pytest.param(0.5, marks=pytest.mark.extended), 3.0])
 async def test_a_producer_abandoned_at_a_frozen_broker_leaves_nothing(rig: Rig, seconds: float) -> None:
     """Neither tasks nor connections that open once the broker goes on: `until` looks for as long as they could."""
     partition = await rig.partition()

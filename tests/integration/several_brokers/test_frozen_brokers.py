@@ -16,11 +16,11 @@ from tests.integration.several_brokers.outages import frozen
 from tests.support.grounds import wait_healthy
 from tests.support.judging import judge
 
-pytestmark = [pytest.mark.real, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.real, pytest.mark.extended, pytest.mark.timeout(300)]
 FROZEN_SECONDS: Final = 4.0  # Kafka elects other leaders after 3
 
 
-@pytest.mark.parametrize("node", [1, *(pytest.param(node, marks=pytest.mark.extended) for node in (2, 3))])
+@pytest.mark.parametrize("node", [1, 2, 3])
 async def test_a_cluster_with_one_frozen_broker_is_not_taken_for_dead(three_brokers: DevMesh, node: int) -> None:
     """Each of them once: a client that has asked one of them so far goes on asking it."""
     async with braid.connect(three_brokers.ready.endpoint, client_id="tests") as mesh:

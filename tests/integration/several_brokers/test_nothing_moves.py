@@ -16,6 +16,7 @@ pytestmark = [pytest.mark.real, pytest.mark.timeout(600)]
 LAYOUT: Final = {0: [2, 3, 1], 1: [3, 1, 2]}
 
 
+@pytest.mark.extended
 async def test_reassignment_and_election_lose_nothing_and_move_nothing(
     three_brokers: DevMesh, try_name: Callable[[str], str]
 ) -> None:

@@ -20,7 +20,7 @@ from tests.support.grounds import wait_healthy
 from tests.support.otlp_collector import Collector, SeenSpan, running_collector
 from tests.support.spark_session import running_spark
 
-pytestmark = [pytest.mark.real, pytest.mark.untimed, pytest.mark.slow, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.real, pytest.mark.untimed, pytest.mark.slow, pytest.mark.extended, pytest.mark.timeout(600)]
 
 RECORDS: Final = 20
 WAY: Final = "shop → spark-bought → spark-checkout → spark-paid → spark-books"

@@ -187,6 +187,7 @@ def test_a_frame_is_written_and_read_back(local: DevMesh, spark: SparkSession) -
         assert [bytes(row.value) for row in chosen] == [b"v77"]
 
 
+@pytest.mark.extended
 def test_a_query_writes_to_another_stream(local: DevMesh, spark: SparkSession, tmp_path: Path) -> None:
     create(local, "raw", {"live": 2})
     create(local, "clean", {"live": 1, "bulk": 1})
