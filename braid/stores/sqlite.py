@@ -10,15 +10,15 @@ from pathlib import Path
 from typing import TypeVar
 
 from braid.kernel.errors import CorruptHistory, OutcomeUnknown, StoreUnavailable
-from braid.kernel.limits.store import SQLITE_CAMPAIGN_POLL_SECONDS
+from braid.kernel.limits.store import SQLITE_LOOK_SECONDS, SQLITE_RETRY_SECONDS
 from braid.kernel.ports import Appended, Endpoint, EventBatch, Fence, HistoryId, Host, Leader, Loaded, Session, Snapshot
 from braid.stores import sqlite_histories as tables
 from braid.stores import sqlite_leadership as leadership
 from braid.stores.batches import check_append
 from braid.stores.session import KeptSession, session_over
-from braid.stores.sqlite_database import Connect, SqliteDatabase, Version, connect_file
-from braid.stores.sqlite_polling import VersionPoll
-from braid.stores.sqlite_process import this_process
+from braid.stores.sqlite_database import Connect, SqliteDatabase, connect_file
+from braid.stores.sqlite_news import News
+from braid.stores.sqlite_process import this_process, told_of_end
 
 T = TypeVar("T")
 
@@ -36,7 +36,7 @@ class SqliteStore:
         self._host = host
         self._process = this_process()
         self._database = SqliteDatabase(path, host.clock, connect, self._process)
-        self._versions = VersionPoll(host, self._database.version_other_than)
+        self._news = News(path, host, lambda: self._database.read(tables.read_position))
         self._sessions: list[KeptSession] = []
 
     # --- histories
@@ -108,21 +108,20 @@ class SqliteStore:
         await self._write(lambda connection, now: tables.save_snapshot(connection, history, snapshot, fence, now))
 
     async def watch(self, service: str, after_revision: int) -> AsyncIterator[EventBatch]:
-        """See `EventStore`. Polls, once for all watches, which read only what follows another revision."""
+        """See `EventStore`. Reads what follows a revision whenever some process tells of a commit."""
         revision = after_revision
-        seen: Version | None = None
         while True:
+            news = self._news.count()
             try:
-                version = await self._versions.other_than(seen)
                 batches, until = await self._batches_after(service, revision)
             except StoreUnavailable:
-                await self._host.clock.sleep(SQLITE_CAMPAIGN_POLL_SECONDS)
+                await self._host.clock.sleep(SQLITE_RETRY_SECONDS)
                 continue
             for batch in batches:
                 yield batch
             revision = until
             if not batches:
-                seen = version
+                await self._news.after(news)
 
     async def _batches_after(self, service: str, revision: int) -> tuple[Sequence[EventBatch], int]:
         return await self._database.read(lambda connection: tables.batches_after(connection, service, revision))
@@ -141,7 +140,9 @@ class SqliteStore:
 
     async def renew(self, session: str) -> bool:
         """One keep-alive; see `stores.session.KeepAlive`."""
-        return await self._write(lambda connection, now: leadership.renew_session(connection, session, now))
+        return await self._write(
+            lambda connection, now: leadership.renew_session(connection, session, now), lasting=False
+        )
 
     async def end(self, session: str) -> None:
         """Ends a session; see `stores.session.KeepAlive`."""
@@ -155,20 +156,25 @@ class SqliteStore:
         raise session_over(session.id)
 
     async def _campaign(self, endpoint: Endpoint, session: str) -> Leader:
-        def may_lead(connection: sqlite3.Connection) -> bool:
-            held = leadership.read_leader(connection, endpoint.service, self._host.clock.elapsed())
-            return held is None or held.endpoint == endpoint
-
+        """Tries whenever the leadership may be free: it was given up, its session's time is over, its process ended."""
+        clock = self._host.clock
         while True:
+            news = self._news.count()
             try:
-                if not await self._database.comes_true(may_lead):
-                    continue
-                won = await self._write(lambda connection, now: leadership.try_lead(connection, endpoint, session, now))
+                held = await self._held(endpoint.service)
+                if held is None or held.leader.endpoint == endpoint:
+                    won = await self._write(
+                        lambda connection, now: leadership.try_lead(connection, endpoint, session, now)
+                    )
+                    if won is not None:
+                        return won
             except StoreUnavailable:
-                won = None
-            if won is not None:
-                return won
-            await self._host.clock.sleep(SQLITE_CAMPAIGN_POLL_SECONDS)
+                held = None
+            if held is None:
+                await clock.sleep(SQLITE_RETRY_SECONDS)
+                continue
+            with told_of_end(held.process, self._news.tell):
+                await self._news.after(news, min(held.expires - clock.elapsed(), SQLITE_LOOK_SECONDS))
 
     async def resign(self, leader: Leader) -> None:
         """See `EventStore`."""
@@ -176,8 +182,12 @@ class SqliteStore:
 
     async def leader(self, service: str) -> Leader | None:
         """See `EventStore`."""
+        held = await self._held(service)
+        return held.leader if held else None
+
+    async def _held(self, service: str) -> leadership.Held | None:
         now = self._host.clock.elapsed
-        return await self._database.read(lambda connection: leadership.read_leader(connection, service, now()))
+        return await self._database.read(lambda connection: leadership.read_held(connection, service, now()))
 
     async def publish(self, endpoint: Endpoint, session: Session) -> None:
         """See `EventStore`. Raises `Fenced` when the session has ended."""
@@ -192,18 +202,23 @@ class SqliteStore:
         """See `EventStore`. Sessions are no longer kept alive; they expire."""
         for session in self._sessions:
             session.abandon()
-        self._versions.close()
+        self._news.close()
         await self._database.close()
 
     # --- writing
 
-    async def _write(self, transaction: Callable[[sqlite3.Connection, float], T]) -> T:
+    async def _write(self, transaction: Callable[[sqlite3.Connection, float], T], *, lasting: bool = True) -> T:
         """Runs a transaction that its caller may repeat: a doubtful commit counts as not done.
+
+        Args:
+            transaction: Gets the time on CLOCK_BOOTTIME.
+            lasting: See `SqliteDatabase.write`.
 
         Raises:
             StoreUnavailable: it was not done, or nobody knows.
         """
         try:
-            return await self._database.write(lambda connection: transaction(connection, self._host.clock.elapsed()))
+            elapsed = self._host.clock.elapsed
+            return await self._database.write(lambda connection: transaction(connection, elapsed()), lasting=lasting)
         except OutcomeUnknown as doubt:
             raise StoreUnavailable(doubt.message, remedy="try again") from doubt

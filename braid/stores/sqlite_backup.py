@@ -14,6 +14,7 @@ from braid.stores import sqlite_histories as histories
 from braid.stores.backups import StoreFacts, check_mesh, check_stopped, next_incarnation
 from braid.stores.sqlite_database import connect_file
 from braid.stores.sqlite_leadership import read_directory
+from braid.stores.sqlite_news import touch
 from braid.stores.sqlite_schema import check_soundness, explained, recognise
 
 
@@ -82,6 +83,7 @@ def begin_incarnation(path: Path, now_ms: int, elapsed: float) -> StoreFacts:
     if before is None:
         raise StoreUnavailable(f"there is no store {path}")
     _begin_incarnation(path, next_incarnation(before, None, now_ms), _revision(path))
+    touch(path)
     return read_facts(path)
 
 

@@ -1,32 +1,28 @@
 """Transactions on one SQLite file: one thread and connection that writes, and one that reads and never waits for it.
 
-Two more look for commits and for a free leadership, so that an idle store wakes no event loop. A transaction is one
-function that runs from begin to commit within its thread; nothing is awaited inside. A stopped process that holds the
-write lock too long is ended (see `SQLITE_LOCK_BREAK_SECONDS`).
+A transaction is one function that runs from begin to commit within its thread; nothing is awaited inside. A stopped
+process that holds the write lock too long is ended (see `SQLITE_LOCK_BREAK_SECONDS`).
 """
 
 import asyncio
 import sqlite3
 import threading
-import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
 from braid.host import private_files
 from braid.kernel.errors import OutcomeUnknown, StoreUnavailable
 from braid.kernel.limits.store import (
     SESSION_TTL_SECONDS,
     SQLITE_BUSY_POLL_SECONDS,
-    SQLITE_CAMPAIGN_POLL_SECONDS,
     SQLITE_LOCK_BREAK_SECONDS,
-    SQLITE_LOOKING_SECONDS,
-    SQLITE_POLL_SECONDS,
     STORE_CALL_SECONDS,
 )
 from braid.kernel.ports import Clock
-from braid.stores.sqlite_histories import read_position
+from braid.stores.sqlite_news import touch
 from braid.stores.sqlite_process import (
     Activity,
     ProcessIdentity,
@@ -47,25 +43,12 @@ from braid.stores.sqlite_schema import (
     prepare,
     recognise,
     register,
+    set_lasting,
 )
 
 T = TypeVar("T")
 Transaction = Callable[[sqlite3.Connection], T]
 Connect = Callable[[Path], sqlite3.Connection]
-
-
-class Version(NamedTuple):
-    """The version of what watches read: appends, snapshots and restores change it, renewals of sessions do not.
-
-    Attributes:
-        generation: Of the connection; a file that was replaced may have any incarnation and revision.
-        incarnation: Of the store.
-        revision: Of the store.
-    """
-
-    generation: int
-    incarnation: int
-    revision: int
 
 
 _LOOK_EVERY_SECONDS = 0.1  # at who holds the lock, while it is waited for
@@ -116,7 +99,7 @@ class LockBreaker:
 
 
 class SqliteDatabase:
-    """One file and its four connections.
+    """One file and its two connections.
 
     Args:
         path: The file; made at the first use when it does not exist, never again later.
@@ -130,42 +113,29 @@ class SqliteDatabase:
         self._file = _File(path, clock, connect)
         self._reader = _Lane(self._file, process, "reader")
         self._writer = _Lane(self._file, process, "writer")
-        self._poller = _Lane(self._file, process, "poller")
-        self._candidate = _Lane(self._file, process, "candidate")
 
     async def read(self, transaction: Transaction[T]) -> T:
         """Runs a transaction that only reads, at one revision. Raises `StoreUnavailable`, `CorruptHistory`."""
         return await self._reader.run(lambda lane: lane.read(transaction))
 
-    async def write(self, transaction: Transaction[T]) -> T:
-        """Runs a transaction that writes, once, and commits it to the disk.
+    async def write(self, transaction: Transaction[T], *, lasting: bool = True) -> T:
+        """Runs a transaction that writes, once, and commits it to the disk; then tells other processes of it.
+
+        What is not `lasting` may be undone by a power cut, after which all processes are others, and none waits for it.
+        It waits for no disk.
 
         Raises:
             StoreUnavailable: it did not take effect and never will.
             OutcomeUnknown: its commit failed midway; it may show after a crash.
             CorruptHistory: the file is damaged.
         """
-        return await self._writer.run(lambda lane: lane.write(transaction))
-
-    async def version_other_than(self, seen: Version | None) -> Version:
-        """Returns the version of what watches read once it is not `seen`, or after some looks, changed or not.
-
-        A thread of its own looks every `SQLITE_POLL_SECONDS`: while nothing changes, the loop sleeps. Raises as `read`.
-        """
-        return await self._poller.run(lambda lane: lane.version_other_than(seen))
-
-    async def comes_true(self, condition: Transaction[bool]) -> bool:
-        """Returns True once a condition holds, or False after some looks; it only reads. Raises as `read`.
-
-        A thread of its own looks every `SQLITE_CAMPAIGN_POLL_SECONDS`, at one condition after the other.
-        """
-        return await self._candidate.run(lambda lane: lane.comes_true(condition))
+        return await self._writer.run(lambda lane: lane.write(transaction, lasting))
 
     async def close(self) -> None:
         """Closes all connections; calls that wait for a lock get `StoreUnavailable`."""
         if not self._file.closing.is_set():
             self._file.closing.set()
-            for lane in (self._writer, self._reader, self._poller, self._candidate):
+            for lane in (self._writer, self._reader):
                 await lane.close()
 
 
@@ -239,7 +209,6 @@ class _Lane:
         self._process = process
         self._introduced = False
         self._breaker = LockBreaker(file.path, file.is_registered)
-        self._generation = 0
         self._identity: tuple[int, int] | None = None
         self._connection: sqlite3.Connection | None = None
         self._thread = ThreadPoolExecutor(1, thread_name_prefix=f"braid-store-{name}")
@@ -259,16 +228,16 @@ class _Lane:
         """Runs a transaction that is begun again when a lock is in its way."""
         return self._patiently(lambda connection: _reading(connection, transaction))
 
-    def write(self, transaction: Transaction[T]) -> T:
+    def write(self, transaction: Transaction[T], lasting: bool) -> T:
         """Runs a transaction under the write lock, once."""
         self._patiently(_nothing)
         if not self._introduced:
-            self._write_once(lambda connection: register(connection, self._process))
+            self._write_once(lambda connection: register(connection, self._process), lasting=False)
             self._introduced = True
-        return self._write_once(transaction)
+        return self._write_once(transaction, lasting)
 
-    def _write_once(self, transaction: Transaction[T]) -> T:
-        connection = self._patiently(_begin_writing)
+    def _write_once(self, transaction: Transaction[T], lasting: bool) -> T:
+        connection = self._patiently(partial(_begin_writing, lasting=lasting))
         try:
             result = transaction(connection)
         except sqlite3.Error as error:
@@ -277,30 +246,12 @@ class _Lane:
         except BaseException:
             self._drop_unless_rolled_back(connection)
             raise
-        self._commit(connection)
+        try:
+            self._commit(connection)
+        finally:
+            if lasting:
+                touch(self._file.path)
         return result
-
-    def version_other_than(self, seen: Version | None) -> Version:
-        """See `SqliteDatabase`."""
-        return self._look_until(
-            lambda version: version != seen, lambda: self._patiently(self._version), SQLITE_POLL_SECONDS
-        )
-
-    def comes_true(self, condition: Transaction[bool]) -> bool:
-        """See `SqliteDatabase`."""
-        return self._look_until(bool, lambda: self.read(condition), SQLITE_CAMPAIGN_POLL_SECONDS)
-
-    def _look_until(self, ends: Callable[[T], bool], look: Callable[[], T], every_seconds: float) -> T:
-        """Looks until a look ends it, or for `SQLITE_LOOKING_SECONDS`; returns what the last one found."""
-        for _ in range(round(SQLITE_LOOKING_SECONDS / every_seconds)):
-            found = look()
-            if ends(found) or self._file.closing.is_set():
-                break
-            time.sleep(every_seconds)  # half of what it costs to wait for an event, fifty times a second
-        return found
-
-    def _version(self, connection: sqlite3.Connection) -> Version:
-        return Version(self._generation, *read_position(connection))
 
     def _commit(self, connection: sqlite3.Connection) -> None:
         try:
@@ -343,7 +294,6 @@ class _Lane:
         if self._connection is None:
             self._connection = self._file.open()
             self._identity = self._file.identity()
-            self._generation += 1
             self._introduced = False
         return self._connection
 
@@ -363,7 +313,8 @@ def _nothing(connection: sqlite3.Connection) -> None:
     """Does nothing more than opening the connection."""
 
 
-def _begin_writing(connection: sqlite3.Connection) -> sqlite3.Connection:
+def _begin_writing(connection: sqlite3.Connection, lasting: bool) -> sqlite3.Connection:
+    set_lasting(connection, lasting)
     connection.execute("BEGIN IMMEDIATE")
     return connection
 

@@ -6,7 +6,7 @@ machine share.
 
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 from braid.kernel.ports import Endpoint, Fence, Leader
 from braid.stores.session import session_over
@@ -22,6 +22,20 @@ CREATE TABLE IF NOT EXISTS endpoint_tls (
 ) STRICT
 """
 _HOLDER: Final = "session.expires, session.boot, session.namespace, session.pid, session.started"
+
+
+class Held(NamedTuple):
+    """A leadership that is held.
+
+    Attributes:
+        leader: It leads.
+        process: Whose end ends the leadership.
+        expires: When its session ends unless it is renewed, on CLOCK_BOOTTIME.
+    """
+
+    leader: Leader
+    process: ProcessIdentity
+    expires: float
 
 
 def open_session(
@@ -71,8 +85,8 @@ def resign(connection: sqlite3.Connection, fence: Fence) -> None:
     connection.execute("DELETE FROM leader WHERE service = ? AND revision = ?", (fence.service, fence.revision))
 
 
-def read_leader(connection: sqlite3.Connection, service: str, now: float) -> Leader | None:
-    """Returns the present leader of a service; changes nothing."""
+def read_held(connection: sqlite3.Connection, service: str, now: float) -> Held | None:
+    """Returns the present leadership of a service, None while it is free; changes nothing."""
     row = connection.execute(
         f"SELECT revision, instance, address, {_HOLDER} FROM leader"
         " JOIN session ON session.id = leader.session WHERE service = ?",
@@ -80,8 +94,8 @@ def read_leader(connection: sqlite3.Connection, service: str, now: float) -> Lea
     ).fetchone()
     if row is None or _is_over(row[3:], now):
         return None
-    revision, instance, address = row[:3]
-    return _leader(service, revision, instance, address)
+    revision, instance, address, expires, *process = row
+    return Held(_leader(service, revision, instance, address), ProcessIdentity(*process), expires)
 
 
 def publish(connection: sqlite3.Connection, endpoint: Endpoint, session: str, now: float) -> None:

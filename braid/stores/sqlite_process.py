@@ -3,10 +3,11 @@
 Linux only: read from `/proc`. A process of another pid namespace cannot be judged and counts as alive.
 """
 
+import asyncio
 import contextlib
 import os
 import signal
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -146,6 +147,40 @@ def end_process(process: ProcessIdentity) -> bool:
     finally:
         os.close(descriptor)
     return True
+
+
+@contextlib.contextmanager
+def told_of_end(process: ProcessIdentity, ended: Callable[[], None]) -> Iterator[None]:
+    """Calls back on the running loop when the process ends within the context, or has ended already.
+
+    Nothing tells of a process in another pid namespace, nor where this process has no file descriptor left.
+    """
+    loop, descriptor = asyncio.get_running_loop(), _descriptor_of(process)
+
+    def tell() -> None:
+        loop.remove_reader(descriptor)
+        ended()
+
+    if descriptor >= 0:
+        loop.add_reader(descriptor, tell)
+    try:
+        if is_dead(process):  # its number may be another's by now
+            ended()
+        yield
+    finally:
+        if descriptor >= 0:
+            loop.remove_reader(descriptor)
+            os.close(descriptor)
+
+
+def _descriptor_of(process: ProcessIdentity) -> int:
+    """A descriptor that is readable once the process has ended; -1 where there is none."""
+    if process.boot != boot_id() or process.namespace != pid_namespace():
+        return -1
+    try:
+        return os.pidfd_open(process.pid)
+    except OSError:
+        return -1
 
 
 def write_lock_holder(database: Path) -> int | None:

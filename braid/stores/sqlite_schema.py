@@ -103,8 +103,16 @@ def damaged(path: Path, found: str) -> CorruptHistory:
 def prepare(connection: sqlite3.Connection) -> None:
     """Sets what every connection needs: write-ahead log, commits that survive a power cut, cascading sessions."""
     connection.execute("PRAGMA journal_mode = WAL")
-    connection.execute("PRAGMA synchronous = FULL")
+    set_lasting(connection, lasting=True)
     connection.execute("PRAGMA foreign_keys = ON")
+
+
+def set_lasting(connection: sqlite3.Connection, lasting: bool) -> None:
+    """Sets whether commits survive a power cut; the next one that does takes those before it along.
+
+    See sqlite.org/pragma.html#pragma_synchronous: in WAL mode, the file stays sound either way.
+    """
+    connection.execute(f"PRAGMA synchronous = {'FULL' if lasting else 'NORMAL'}")
 
 
 def recognise(connection: sqlite3.Connection, path: Path) -> bool:

@@ -1,14 +1,17 @@
 """Real processes on one SQLite store: conflicts, a leader killed with -9, one stopped inside a transaction."""
 
 import asyncio
+import errno
 import os
 import signal
 import sys
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
+from braid.host.inotify import Inotify
 from braid.host.system import system_host
 from braid.kernel.errors import Fenced, StoreUnavailable
 from braid.kernel.limits.store import SESSION_TTL_SECONDS
@@ -135,6 +138,55 @@ async def test_a_leader_killed_with_9_is_replaced_without_session_wait(mesh: Mes
     leader = await mesh.store.leader("registry")
     assert leader is not None
     assert leader.fence.revision > fence
+
+
+@pytest.fixture(params=["told by the kernel", "refused by it"])
+def unasked(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Watches and candidates never look unasked; where the kernel refuses to tell, the file's stamp is polled."""
+    for module in ("sqlite", "sqlite_news"):
+        monkeypatch.setattr(f"braid.stores.{module}.SQLITE_LOOK_SECONDS", 3600.0)
+    if request.param == "refused by it":
+        monkeypatch.setattr("braid.stores.sqlite_news.Inotify", _refused)
+
+
+def _refused() -> Inotify:
+    raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+
+@pytest.mark.usefixtures("unasked")
+async def test_commits_of_other_processes_wake_a_watch(mesh: Mesh) -> None:
+    leader, _ = await mesh.lead("registry")
+    watching = mesh.store.watch("registry", 0)
+    for number in range(1, 3):
+        news = asyncio.ensure_future(take(watching, 1, HANGS_SECONDS))
+        worker = await mesh.worker("append", name=f"w{number}", fence=leader.fence.revision, count=1)
+        (batch,) = await in_time(news, "it hears of an append", 60.0)
+        assert batch.events == (f"w{number}-0".encode(),)
+        await worker.says("done")
+
+
+@pytest.mark.usefixtures("unasked")
+async def test_a_leader_killed_with_9_wakes_who_waits_to_lead(mesh: Mesh) -> None:
+    doomed = await mesh.worker("lead", name="doomed", ttl=600.0)
+    for line in ("campaigning", "leading", "appended"):
+        await doomed.says(line)
+    heir = asyncio.ensure_future(mesh.lead("registry"))
+    await until(lambda: len(_exit_descriptors()) == 1, "it listens for the leader's end")
+    await asyncio.sleep(0.3)  # it hears of its own session, too
+    assert not heir.done()
+    doomed.signal(signal.SIGKILL)
+    leader, _ = await in_time(heir, "it leads", 60.0)
+    assert leader.endpoint.instance == "test"
+    assert _exit_descriptors() == []
+
+
+def _exit_descriptors() -> list[str]:
+    """Descriptors of this process by which the kernel tells of another's end."""
+    found = []
+    for each in Path("/proc/self/fd").iterdir():
+        with suppress(FileNotFoundError):
+            found.append(str(each.readlink()))
+    return [each for each in found if "pidfd" in each]
 
 
 async def test_ending_a_process_stopped_in_a_transaction_costs_nobody(mesh: Mesh) -> None:

@@ -1,5 +1,6 @@
 """Identities of processes and holders of locks, against real ones."""
 
+import asyncio
 import os
 import signal
 import sqlite3
@@ -24,6 +25,7 @@ from braid.stores.sqlite_process import (
     is_stalled,
     pid_namespace,
     this_process,
+    told_of_end,
     write_lock_holder,
 )
 from tests.support.freezer import Freezer
@@ -71,6 +73,43 @@ def test_a_killed_process_is_dead_before_its_parent_looks(child: subprocess.Pope
     _wait(lambda: is_dead(identity))
     child.wait()
     assert is_dead(identity)
+
+
+def _descriptors() -> int:
+    return len(list(Path("/proc/self/fd").iterdir()))
+
+
+async def _end_told(process: ProcessIdentity, end: Callable[[], None]) -> bool:
+    """Whether the end of a process, which this brings about, is told of soon."""
+    told = asyncio.Event()
+    with told_of_end(process, told.set):
+        end()
+        try:
+            await asyncio.wait_for(told.wait(), 20.0 if is_dead(process) else 0.1)
+        except TimeoutError:
+            return False
+    return True
+
+
+async def test_the_end_of_a_process_is_told_of_at_once(child: subprocess.Popen[bytes]) -> None:
+    identity = _identity(child.pid)
+    assert not await _end_told(identity, lambda: None), "it runs"
+    assert await _end_told(identity, child.kill)
+    assert await _end_told(identity, lambda: None), "it is a zombie"
+    child.wait()
+    assert await _end_told(identity, lambda: None), "it is gone"
+
+
+async def test_the_end_of_another_under_its_number_is_not_told_of(child: subprocess.Popen[bytes]) -> None:
+    identity = _identity(child.pid)
+    assert await _end_told(identity._replace(started=identity.started - 1), lambda: None), "it has ended long ago"
+    assert not await _end_told(identity._replace(namespace="pid:[1]"), child.kill), "it cannot be judged"
+
+
+async def test_who_listens_no_more_keeps_no_descriptor(child: subprocess.Popen[bytes]) -> None:
+    with told_of_end(_identity(child.pid), child.kill):
+        during = _descriptors()
+    assert _descriptors() == during - 1
 
 
 def test_a_process_is_ended_if_it_is_that_very_process(child: subprocess.Popen[bytes]) -> None:

@@ -1,0 +1,48 @@
+"""Lets the kernel tell when any process touches, replaces or removes a file (inotify(7))."""
+
+import ctypes
+import os
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+# IN_ATTRIB, IN_DELETE_SELF, IN_MOVE_SELF. Not IN_MODIFY: what is written into the file tells nothing.
+_TOUCHED_OR_REPLACED: Final = 0x004 | 0x400 | 0x800
+_READ_BYTES: Final = 4096  # some hundred events; their contents do not count
+
+
+class Inotify:
+    """A queue of the kernel's events about files, which a loop can wait for by its descriptor."""
+
+    def __init__(self) -> None:
+        """Opens the queue. Raises `OSError` where the kernel has none to give: users have a limit."""
+        self._libc = ctypes.CDLL(None, use_errno=True)
+        self._descriptor = self._call("inotify_init1", os.O_NONBLOCK | os.O_CLOEXEC)
+
+    def fileno(self) -> int:
+        """Returns the descriptor; it is readable while there are events."""
+        return self._descriptor
+
+    def watch(self, path: Path) -> None:
+        """Watches the file that has this name now; one that is watched already stays so.
+
+        Raises:
+            OSError: there is no such file, or the user watches too many.
+        """
+        self._call("inotify_add_watch", self._descriptor, os.fsencode(path), _TOUCHED_OR_REPLACED)
+
+    def drain(self) -> None:
+        """Takes all events out of the queue."""
+        with suppress(BlockingIOError):
+            while os.read(self._descriptor, _READ_BYTES):
+                pass
+
+    def close(self) -> None:
+        """Closes the queue; it tells nothing any more."""
+        os.close(self._descriptor)
+
+    def _call(self, function: str, *arguments: int | bytes) -> int:
+        result = int(getattr(self._libc, function)(*arguments))
+        if result < 0:
+            raise OSError(ctypes.get_errno(), f"{function}: {os.strerror(ctypes.get_errno())}")
+        return result
