@@ -5,8 +5,8 @@ cost most, by either. It keeps what each test took in `build/costs.txt`: both fi
 takes counts for the test that starts or ends it. A shared process counts for the test that runs at the time.
 
 The processes of a test are all descendants of this one: it adopts those whose parents have ended
-(`PR_SET_CHILD_SUBREAPER`, prctl(2)). So tests must run one after the other. With `--numprocesses` each worker counts
-only itself and the children that it has waited for: right for unit tests, too little for others. Needs Linux.
+(`PR_SET_CHILD_SUBREAPER`, prctl(2)). With `--numprocesses` each worker adopts those of its own tests. It does not
+collect them, so that a test that looks for a process which has ended may fail there. Needs Linux.
 """
 
 import ctypes
@@ -68,6 +68,11 @@ def processor_seconds(above: int, proc: Path = Path("/proc")) -> float:
     return sum(ticks.get(process, 0) for process in below) / _TICK
 
 
+def adopt_orphans() -> None:
+    """Makes this process the parent of all below it whose own parents end."""
+    ctypes.CDLL(None, use_errno=True).prctl(_ADOPT, 1, 0, 0, 0)
+
+
 def read_cost(above: int | None) -> Cost:
     """The present reading: of all processes below one, or of this one and its ended children."""
     if above is not None:
@@ -81,7 +86,10 @@ class Summing:
     def __init__(self) -> None:
         """Begins with the first test."""
         above = os.environ.get(_ABOVE)  # read once: tests patch the environment
-        self._above = int(above) if above and _WORKER not in os.environ else None
+        if above and _WORKER in os.environ:
+            adopt_orphans()
+            above = f"{os.getpid()}"
+        self._above = int(above) if above else None
         self._last = read_cost(self._above)
         self._costs: defaultdict[str, Cost] = defaultdict(lambda: Cost(0.0, 0.0))
 
@@ -137,7 +145,7 @@ def table(costs: Mapping[str, Cost]) -> Iterable[str]:
 
 def main(arguments: Sequence[str], root: Path = ROOT) -> int:
     """Runs pytest below this process, prints a table, and returns pytest's exit code."""
-    ctypes.CDLL(None, use_errno=True).prctl(_ADOPT, 1, 0, 0, 0)
+    adopt_orphans()
     environment = {**os.environ, _ABOVE: str(os.getpid())}
     environment.pop(_WORKER, None)  # of another run, in whose test this runs
     command = [sys.executable, "-m", "pytest", "-p", "tools.test_costs", *arguments]

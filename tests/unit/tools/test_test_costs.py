@@ -6,6 +6,8 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+import pytest
+
 from tools import test_costs
 from tools.test_costs import Cost
 
@@ -40,7 +42,8 @@ def test_costs_are_read_as_printed_and_summed_by_file() -> None:
     assert [line.split()[-1] for line in lines[4:6]] == ["tests/a.py", "tests/b.py"], "by wall"
 
 
-def test_a_test_counts_what_an_orphan_of_it_takes(tmp_path: Path) -> None:
+@pytest.mark.parametrize("options", [[], ["--numprocesses=1"]], ids=["alone", "in a worker"])
+def test_a_test_counts_what_an_orphan_of_it_takes(tmp_path: Path, options: list[str]) -> None:
     """Pytest cannot wait for the orphan, because it is no child of pytest."""
     busy = "import time\nwhile time.process_time() < 0.4: pass\nopen('done', 'w')"
     parent = f"import subprocess, sys; subprocess.Popen([sys.executable, '-c', {busy!r}])"
@@ -50,7 +53,8 @@ def test_a_test_counts_what_an_orphan_of_it_takes(tmp_path: Path) -> None:
     )
     tests = ("import os, subprocess, sys, time", "def test_works():", *works, "def test_idles(): time.sleep(0.2)")
     (tmp_path / "test_two.py").write_text("\n".join(tests))
-    run = "import pathlib, sys\nfrom tools.test_costs import main\nsys.exit(main(['-q'], pathlib.Path(sys.argv[1])))"
+    root, given = "pathlib.Path(sys.argv[1])", ["-q", *options]
+    run = f"import pathlib, sys\nfrom tools.test_costs import main\nsys.exit(main({given}, {root}))"
     environment = {**os.environ, "PYTHONPATH": str(test_costs.ROOT)}
     command = [sys.executable, "-c", run, str(tmp_path)]
     done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
