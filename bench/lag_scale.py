@@ -26,6 +26,7 @@ from braid.kernel.limits.names import PAGE_SIZE_MAX
 from braid.kernel.ports import TopicPartition
 from braid.kernel.progress.fields import EnvelopeFields
 from braid.kernel.progress.ranges import Ranges
+from braid.kernel.timing.slices import finished
 from braid.runtime.metrics.instruments import MetricRegistry
 from braid.runtime.metrics.otlp import metrics_data
 from braid.runtime.metrics.server import MetricsServer
@@ -33,6 +34,7 @@ from braid.telemetry.exporting import resource_of
 from services.lagmon.columns.checkpoint import Checkpoint, read_checkpoint, write_checkpoint
 from services.lagmon.columns.lags import LagColumns
 from services.lagmon.columns.pages import page_of
+from services.lagmon.columns.pairs import pairs_of
 from services.lagmon.columns.shown_lag import ShownLag
 from services.lagmon.domain import ClusterModel
 from services.lagmon.model.lag import Detail, Filter, LagRow, RowKey, Source
@@ -52,6 +54,7 @@ END: Final = 1_000
 LAGGING: Final = 10  # every tenth group is behind
 MEMBERS: Final = 5  # every fifth group has members of Braid, which commit envelopes
 SCRAPES: Final = 5
+NAMED: Final = (1, 400)
 PEER_GROUPS: Final = 200  # of one cluster
 _WALL_MS: Final = 1_767_225_600_000
 
@@ -124,7 +127,7 @@ class Mesh:
             for number in range(CLUSTERS)
         }
         groups = {
-            self._group(cluster, number): GroupSubscription(
+            self.group(cluster, number): GroupSubscription(
                 frozenset({self._stream(cluster, number // GROUPS_PER_TOPIC)})
             )
             for cluster in range(CLUSTERS)
@@ -135,9 +138,7 @@ class Mesh:
     def _turn(self, cluster: int, turn: int) -> CommitColumns:
         """The commits of every fifth group of a cluster."""
         numbers = range(turn, self.each, COMMITS_IN)
-        pairs = [
-            OffsetPair(self._group(cluster, number), self._topic(number // GROUPS_PER_TOPIC)) for number in numbers
-        ]
+        pairs = [OffsetPair(self.group(cluster, number), self._topic(number // GROUPS_PER_TOPIC)) for number in numbers]
         count = len(pairs) * PARTITIONS
         offsets, metadata = [], []
         for number in numbers:
@@ -156,7 +157,8 @@ class Mesh:
             metadata,
         )
 
-    def _group(self, cluster: int, number: int) -> str:
+    def group(self, cluster: int, number: int) -> str:
+        """Returns the name of a group of a cluster."""
         return f"group-{cluster}-{number:06d}"
 
     def _stream(self, cluster: int, topic: int) -> str:
@@ -199,7 +201,7 @@ async def contest(how: Asked) -> Table:
         "a refresh": f"{found[-1].cpu_micros * mesh.size / 1e6:.2f} s of CPU",
         "memory": f"{memory / 1e6:.0f} MB, {memory / mesh.size:.0f} bytes a row",
         "restart": restart(mesh),
-        **{f"rows for {name}": took for name, took in pages(table).items()},
+        **{f"rows for {name}": took for name, took in (pages(table) | named(mesh, table)).items()},
         **await gauges(table),
     }
     return Table("lag_scale", "row", "cpu", verdict(found, AGAIN), facts, found, made_with())
@@ -214,6 +216,25 @@ def pages(table: Sequence[LagColumns]) -> dict[str, str]:
         found[f"a page of {PAGE_SIZE_MAX}, {detail.name.lower()}s"] = f"{first:.0f} ms, {then:.0f} ms in the middle"
     one = Filter(group="group-5-000007")
     found["one group"] = f"{_timed(partial(page_of, table, one, Detail.PARTITION, None, PAGE_SIZE_MAX)):.1f} ms"
+    return found
+
+
+def named(mesh: Mesh, table: Sequence[LagColumns]) -> dict[str, str]:
+    """CPU of rows of named groups that are computed anew, as the console asks for those in sight."""
+    now = Now(float(mesh.second), _WALL_MS + mesh.second * 1_000)
+    found: dict[str, str] = {}
+    for count in NAMED:
+        groups = frozenset(mesh.group(number % CLUSTERS, number // CLUSTERS) for number in range(count))
+
+        def ask(groups: frozenset[str]) -> None:
+            parts = [
+                finished(model.renewing(part, groups, mesh.view, now))
+                for model, part in zip(mesh.models, table, strict=True)
+                if len(pairs_of(part.keys, groups))
+            ]
+            page_of(parts, Filter(groups=groups), Detail.LANE, None, PAGE_SIZE_MAX)
+
+        found[f"{count} named, anew"] = f"{_timed(partial(ask, groups)):.1f} ms"
     return found
 
 
