@@ -28,7 +28,7 @@ help: ## print this list
 demo: setup ## run the main job on real Kafka, print a verdict (KEEP=1 leaves it running; STORE=etcd)
 	@$(RUN) -m demo $(if $(KEEP),--keep) $(if $(STORE),--store $(STORE))
 
-test: installed ## run every check and every test tier (half an hour to forty minutes on two cores)
+test: installed ## run every check and every test tier (half an hour on two cores)
 	@$(RUN) -m tools.suite --check --prepare $(TIERS)
 
 test-all: installed ## `make test` and the tests that run for hours
