@@ -56,8 +56,9 @@ class StreamLifetimes:
         """Ends the streams of callers whose certificate is trusted no more."""
         if self._trust is None:
             return
-        for number, (caller, _) in tuple(self._open.items()):
-            if self._trust.distrust(caller) is not None:
+        for number in list(self._open):  # numbers alone: thousands of pairs would call the collector of garbage
+            stream = self._open.get(number)
+            if stream is not None and self._trust.distrust(stream[0]) is not None:
                 self._expire(number)
 
     def _expire(self, number: int) -> None:

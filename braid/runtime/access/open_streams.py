@@ -67,7 +67,11 @@ class OpenStreams:
 
     def _look(self, questions: Sequence[Hashable]) -> None:
         for question in questions:
-            for number, stream in list(self._open.get(question, {}).items()):
+            streams = self._open.get(question, {})
+            for number in list(streams):  # numbers alone: thousands of pairs would call the collector of garbage
+                stream = streams.get(number)
+                if stream is None:  # the end of another has ended it
+                    continue
                 error = self._decide(stream)
                 if error is None:  # so may the others
                     break

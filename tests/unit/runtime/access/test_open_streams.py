@@ -100,3 +100,19 @@ def test_more_questions_than_one_go_are_all_asked() -> None:
         assert await ground.look() == names
 
     run_virtual(scenario())
+
+
+def test_a_stream_that_another_ones_end_has_ended_is_passed_over() -> None:
+    async def scenario() -> None:
+        ground = Ground()
+        forget: list[Callable[[], None]] = []
+        caller = Caller(principal="dns:logs", tenant="", request_id="", peer="10.0.0.9")
+        ground.streams.add(OpenStream("logs", None, caller, lambda error: forget[0]()))
+        forget.append(ground.open("logs", 1))
+        ground.open("logs", 2)
+        ground.allowed = set()
+        await ground.look()
+        assert [number for number, _ in ground.ended] == [2]
+        assert not len(ground.streams)
+
+    run_virtual(scenario())
