@@ -2,7 +2,6 @@
 
 import asyncio
 import os
-from collections import Counter
 from collections.abc import AsyncIterator, Iterator, Set
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -17,11 +16,10 @@ from braid.api.registry.v1 import cluster_pb2
 from braid.api.registry.v1 import registry_service_pb2 as registry_api
 from braid.api.registry.v1.stream_pb2 import LaneSpec, Stream, StreamSpec
 from braid.kafka.security import Security
-from braid.kernel.errors import BraidError
 from devmesh.mesh import DevMesh
 from testbed.mesh import running_mesh
-from testbed.patience import until
 from tests.support.kafka_rotation import KafkaRotation
+from tests.support.numbered_load import NumberedLoad
 from tests.support.secured_kafka import ADMIN, SecuredKafka
 
 pytestmark = [pytest.mark.real, pytest.mark.untimed, pytest.mark.timeout(1_200)]
@@ -75,45 +73,22 @@ def ground(tmp_path: Path) -> Iterator[Ground]:
         yield Ground(mesh, secured, rotation)
 
 
-class Load:
+class Load(NumberedLoad):
     """A producer that sends all the time, and a consumer that handles what comes."""
 
     def __init__(self, mesh: braid.Mesh, consumer: braid.Consumer) -> None:
+        super().__init__()
         self._mesh = mesh
         self._consumer = consumer
-        self.sent = 0
-        self.acknowledged = set[int]()
-        self.handled = Counter[int]()
-        self.failures = list[BraidError]()
 
-    async def send(self) -> None:
-        """Sends until it is cancelled."""
+    async def run(self) -> None:
+        """Sends and handles until it is cancelled."""
         async with self._mesh.producer(STREAM) as producer:
-            while True:
-                number, self.sent = self.sent, self.sent + 1
-                try:
-                    await producer.send(b"%d" % number, key=b"%d" % number)
-                    self.acknowledged.add(number)
-                except BraidError as error:
-                    self.failures.append(error)
-                await asyncio.sleep(0.01)
+            await asyncio.gather(self.send(producer, 0.01), self._consumer.run(self.handle))
 
-    async def handle(self) -> None:
-        """Handles until the consumer is closed."""
-
-        async def note(record: braid.Record) -> None:
-            self.handled[int(record.value or b"-1")] += 1
-
-        await self._consumer.run(note)
-
-    async def more(self) -> None:
+    async def step(self) -> None:
         """Waits until more was sent, acknowledged and handled than there is now."""
-        wanted = self.sent + SENT_A_STEP
-
-        def done() -> bool:
-            return len(self.handled) >= wanted
-
-        await until(done, lambda: f"record {wanted} is handled; failed: {self.failures[:3]}", STEP_SECONDS, poll=0.02)
+        await self.more(SENT_A_STEP, STEP_SECONDS)
 
     async def leases(self) -> Set[Lease]:
         """Every lease of the group: its name, holder and epoch."""
@@ -127,13 +102,12 @@ async def loaded(ground: Ground) -> AsyncIterator[Load]:
     """Sends and handles meanwhile."""
     async with ground.connected() as mesh, mesh.consumer([STREAM], group=GROUP) as consumer:
         load = Load(mesh, consumer)
-        tasks = [asyncio.create_task(load.send()), asyncio.create_task(load.handle())]
+        running = asyncio.create_task(load.run())
         try:
             yield load
         finally:
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
+            running.cancel()
+            await asyncio.gather(running, return_exceptions=True)
 
 
 async def play(ground: Ground, cas: int, leaves: int) -> None:
@@ -145,14 +119,14 @@ async def play(ground: Ground, cas: int, leaves: int) -> None:
     rotation = ground.rotation
     await ground.prepare()
     async with loaded(ground) as load:
-        await load.more()
+        await load.step()
         held, before = await load.leases(), sum(each.count for each in ground.secured.counters)
         assert len(held) == PARTITIONS
         for _ in range(cas):
-            await rotation.rotate_ca(load.more)
+            await rotation.rotate_ca(load.step)
             for _ in range(leaves):
-                await rotation.rotate_leaf(load.more)
-        await load.more()
+                await rotation.rotate_leaf(load.step)
+        await load.step()
         moved = held ^ await load.leases()
     connections = sum(each.count for each in ground.secured.counters) - before
     print(

@@ -15,11 +15,12 @@ import braid
 from braid.api.registry.v1 import cluster_pb2, stream_pb2
 from braid.api.registry.v1 import grant_pb2 as grants
 from braid.api.registry.v1 import registry_service_pb2 as registry_api
-from braid.kernel.errors import BraidError, Unavailable
+from braid.kernel.errors import Unavailable
 from devmesh.processes.brokers import KafkaBroker
 from testbed.authority import Authority
 from testbed.patience import in_time, until
 from testbed.ports import free_port
+from tests.support.numbered_load import NumberedLoad
 
 pytestmark = [pytest.mark.real, pytest.mark.untimed, pytest.mark.timeout(400)]
 
@@ -85,14 +86,8 @@ class Mesh:
         return braid.connect(",".join(self.mutual.values()), client_id="shop", tls=tls)
 
 
-class Shop:
+class Shop(NumberedLoad):
     """An application that sends numbers and handles them; what it has sent outlives its restart."""
-
-    def __init__(self) -> None:
-        self.sent = 0
-        self.acknowledged = set[int]()
-        self.handled = set[int]()
-        self.failures = list[BraidError]()
 
     async def open(self, mesh: braid.Mesh) -> AsyncExitStack:
         """Works over a connection. What is returned ends that, once everything that was acknowledged is handled."""
@@ -100,28 +95,14 @@ class Shop:
             await stack.enter_async_context(mesh)
             producer = await stack.enter_async_context(mesh.producer(STREAM))
             consumer = await stack.enter_async_context(mesh.consumer([STREAM], group="billing"))
-            handling = asyncio.ensure_future(consumer.run(self._handle))
-            stack.push_async_callback(self._end, asyncio.ensure_future(self._send(producer)), handling)
+            handling = asyncio.ensure_future(consumer.run(self.handle))
+            stack.push_async_callback(self._end, asyncio.ensure_future(self.send(producer, 0.02)), handling)
             return stack.pop_all()
         raise AssertionError
 
-    async def more(self) -> None:
+    async def step(self) -> None:
         """Waits until records that are sent from now on are handled."""
-        wanted = self.sent + MORE
-        await until(lambda: len(self.handled) >= wanted, lambda: f"record {wanted} is handled: {self.failures[:3]}", 60)
-
-    async def _send(self, producer: braid.Producer) -> None:
-        while True:
-            number, self.sent = self.sent, self.sent + 1
-            try:
-                await producer.send(b"%d" % number, key=b"%d" % number)
-                self.acknowledged.add(number)
-            except BraidError as error:
-                self.failures.append(error)
-            await asyncio.sleep(0.02)
-
-    async def _handle(self, record: braid.Record) -> None:
-        self.handled.add(int(record.value or b"-1"))
+        await self.more(MORE, 60.0)
 
     async def _end(self, *works: "asyncio.Future[None]") -> None:
         """Ends one work after the other, once everything that was acknowledged is handled."""
@@ -129,7 +110,7 @@ class Shop:
             each.cancel()
             await asyncio.gather(each, return_exceptions=True)
             lacking = f"what was acknowledged is handled: {self.failures[:3]}"
-            await until(lambda: self.acknowledged <= self.handled, lacking, 60)
+            await until(lambda: self.acknowledged <= self.handled.keys(), lacking, 60)
 
 
 @pytest.fixture
@@ -175,17 +156,17 @@ async def test_a_mesh_under_load_rolls_to_tls_and_rights(mesh: Mesh, north: Kafk
     await declare(mesh, north)
     shop = Shop()
     works = await shop.open(mesh.connect())
-    await shop.more()
+    await shop.step()
     for instance in INSTANCES:
         await mesh.restart(instance, "permissive")
-        await shop.more()
+        await shop.step()
     await grant(mesh)
     await works.aclose()
     works = await shop.open(mesh.connect(SHOP))
-    await shop.more()
+    await shop.step()
     for instance in INSTANCES:
         await mesh.restart(instance, "required")
-        await shop.more()
+        await shop.step()
     await works.aclose()
     assert not shop.failures
     print(f"{len(shop.acknowledged)} records acknowledged, {len(shop.handled)} handled")
