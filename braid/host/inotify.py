@@ -1,4 +1,4 @@
-"""Lets the kernel tell when any process touches, replaces or removes a file (inotify(7))."""
+"""Watches files through the kernel: any process may touch, replace or remove them (inotify(7))."""
 
 import ctypes
 import os
@@ -6,16 +6,16 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-# IN_ATTRIB, IN_DELETE_SELF, IN_MOVE_SELF. Not IN_MODIFY: what is written into the file tells nothing.
+# IN_ATTRIB, IN_DELETE_SELF, IN_MOVE_SELF. Not IN_MODIFY: writes into the file are no news.
 _TOUCHED_OR_REPLACED: Final = 0x004 | 0x400 | 0x800
-_READ_BYTES: Final = 4096  # some hundred events; their contents do not count
+_READ_BYTES: Final = 4096  # some hundred events, whose contents are not needed
 
 
 class Inotify:
     """A queue of the kernel's events about files, which a loop can wait for by its descriptor."""
 
     def __init__(self) -> None:
-        """Opens the queue. Raises `OSError` where the kernel has none to give: users have a limit."""
+        """Opens the queue. Raises `OSError` if the user has as many as the kernel allows."""
         self._libc = ctypes.CDLL(None, use_errno=True)
         self._descriptor = self._call("inotify_init1", os.O_NONBLOCK | os.O_CLOEXEC)
 
@@ -38,7 +38,7 @@ class Inotify:
                 pass
 
     def close(self) -> None:
-        """Closes the queue; it tells nothing any more."""
+        """Closes the queue."""
         os.close(self._descriptor)
 
     def _call(self, function: str, *arguments: int | bytes) -> int:

@@ -301,7 +301,7 @@ async def _measure_loop(host: Host, metrics: Metrics) -> None:
 
 
 async def _count_tasks(host: Host, metrics: Metrics) -> None:
-    """Counts the loop's tasks again and again; seldom, for `all_tasks` walks over each of tens of thousands."""
+    """Counts the loop's tasks again and again. Not often, because `all_tasks` visits each of tens of thousands."""
     while True:
         metrics.tasks.set(len(asyncio.all_tasks()))
         await host.clock.sleep(TASKS_INTERVAL_SECONDS)

@@ -259,7 +259,7 @@ class Settings(BaseSettings):
 
     @model_validator(mode="after")
     def _is_open_by_word_alone(self) -> Self:
-        """Where other machines reach a replica, everybody may do everything only if the settings say so."""
+        """A replica that other machines reach is open only if its settings say so."""
         served = [each for each in (self.listen, self.tls_listen) if each]
         if all(is_loopback(split_address(each)[0]) for each in served):
             return self

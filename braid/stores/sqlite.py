@@ -108,7 +108,7 @@ class SqliteStore:
         await self._write(lambda connection, now: tables.save_snapshot(connection, history, snapshot, fence, now))
 
     async def watch(self, service: str, after_revision: int) -> AsyncIterator[EventBatch]:
-        """See `EventStore`. Reads what follows a revision whenever some process tells of a commit."""
+        """See `EventStore`. Reads what follows a revision whenever a process announces a commit."""
         revision = after_revision
         while True:
             news = self._news.count()
@@ -156,7 +156,7 @@ class SqliteStore:
         raise session_over(session.id)
 
     async def _campaign(self, endpoint: Endpoint, session: str) -> Leader:
-        """Tries whenever the leadership may be free: it was given up, its session's time is over, its process ended."""
+        """Tries whenever the leadership may be free: at each commit, at the end of the leader's session or process."""
         clock = self._host.clock
         while True:
             news = self._news.count()

@@ -119,10 +119,9 @@ class SqliteDatabase:
         return await self._reader.run(lambda lane: lane.read(transaction))
 
     async def write(self, transaction: Transaction[T], *, lasting: bool = True) -> T:
-        """Runs a transaction that writes, once, and commits it to the disk; then tells other processes of it.
+        """Runs a transaction that writes, once, commits it to the disk and announces it to other processes.
 
-        What is not `lasting` may be undone by a power cut, after which all processes are others, and none waits for it.
-        It waits for no disk.
+        A write that is not `lasting` does not wait for the disk and is not announced. A power cut may undo it.
 
         Raises:
             StoreUnavailable: it did not take effect and never will.

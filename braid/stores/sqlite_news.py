@@ -1,11 +1,11 @@
-"""Tells tasks of one loop that a process has committed to a SQLite store, while an idle store wakes nothing.
+"""Wakes tasks when any process commits to a SQLite store. An idle store wakes nothing.
 
-A writer touches the store's file after each commit that others wait for, and the kernel tells all who watch it. The
-write-ahead log would tell too early: the last write to it comes before its commit can be read. It would also tell of
-each renewed session.
+A writer touches the store's file after each commit that others wait for. The kernel reports the touch to every process
+that watches the file. Watching the write-ahead log instead would be too early, because its last write comes before the
+commit can be read. It would also report each renewed session.
 
-Each process also looks every `SQLITE_LOOK_SECONDS`, for what was committed without a touch: by a process that was
-killed in between, or by an earlier release. Where the kernel refuses, the file's stamp is polled.
+Each process also reads the store every `SQLITE_LOOK_SECONDS`. So it finds commits without a touch: of a process that
+was killed in between, or of an earlier release. Where the kernel refuses, the file's stamp is polled.
 """
 
 import asyncio
@@ -28,16 +28,16 @@ _log: Final = logging.getLogger("braid.sqlite")
 
 
 def touch(path: Path) -> None:
-    """Tells every process that watches a store that something was committed. Never raises: who waits also looks."""
+    """Announces a commit to every process that watches the store. Never raises: they also read it unasked."""
     now = time.time_ns()  # the kernel's own time stands still for milliseconds
     with suppress(OSError):
         os.utime(path, ns=(now, now))
 
 
 class News:
-    """Counts what the processes of a machine told of a store.
+    """Counts the commits that the processes of a machine announced.
 
-    Ask for `count`, read the store, then wait for news `after` that count: nothing is missed in between.
+    Ask for `count`, read the store, then wait for news `after` that count: no commit in between is missed.
     """
 
     def __init__(self, path: Path, host: Host, read: Callable[[], Awaitable[object]]) -> None:
@@ -48,15 +48,15 @@ class News:
         self._signal = Signal()
         self._count = 0
         self._inotify: Inotify | None = None
-        self._watched = False  # nor is a file that is not there yet
-        self._next_told = float("-inf")  # of lasting news, on the loop's time
+        self._watched = False  # also while there is no file yet
+        self._next_told = float("-inf")  # when the next of many touches in a row may wake, on the loop's time
         self._timer: asyncio.TimerHandle | None = None
         self._looking: Task | None = None
         self._polling: Task | None = None
         self._closed = False
 
     def count(self) -> int:
-        """Returns how much news there was; what is committed from now on adds to it."""
+        """Returns how much news there was. Each later commit adds to it."""
         if not self._closed and self._polling is None:
             self._watch()
         if not self._closed and self._looking is None:
@@ -64,19 +64,19 @@ class News:
         return self._count
 
     async def after(self, count: int, seconds: float | None = None) -> None:
-        """Waits for more news than this count, or so many seconds."""
+        """Waits until there is more news than `count`, for at most `seconds`."""
         if not self._watched:
             seconds = SQLITE_POLL_SECONDS  # there was no file yet
         if self._count == count:
             await self._signal.wait(seconds)
 
     def tell(self) -> None:
-        """Wakes all who wait."""
+        """Adds news, and wakes every waiting task."""
         self._count += 1
         self._signal.notify()
 
     def close(self) -> None:
-        """Watches the file no more, and wakes all who wait."""
+        """Stops watching the file, and wakes every waiting task."""
         self._closed = True
         self._end_watch()
         if self._timer is not None:
@@ -86,7 +86,7 @@ class News:
         self.tell()
 
     async def _look(self) -> None:
-        """Tells what no writer told of, and that the store cannot be read: who waits then reads, and hears why."""
+        """Finds commits that were not announced. Failing reads are news, too: waiting tasks then get the error."""
         seen: object = None
         while True:
             try:
@@ -115,7 +115,7 @@ class News:
             self._watched = True
 
     def _touched(self) -> None:
-        """Tells at once, unless news goes on and on: then all that comes within `SQLITE_POLL_SECONDS` is told once."""
+        """Wakes at once, but only once in `SQLITE_POLL_SECONDS` while touches follow each other."""
         if self._inotify is not None:
             self._inotify.drain()
         if self._timer is None:
@@ -138,7 +138,7 @@ class News:
     # --- without it
 
     def _refused(self, error: OSError) -> None:
-        _log.warning("the kernel cannot tell of commits to %s, so it is polled: %s", self._path, error)
+        _log.warning("%s cannot be watched for commits, so it is polled: %s", self._path, error)
         self._end_watch()
         self._watched = True
         self._polling = self._host.tasks.spawn(self._poll(), "sqlite poll")

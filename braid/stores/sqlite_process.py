@@ -153,7 +153,7 @@ def end_process(process: ProcessIdentity) -> bool:
 def told_of_end(process: ProcessIdentity, ended: Callable[[], None]) -> Iterator[None]:
     """Calls back on the running loop when the process ends within the context, or has ended already.
 
-    Nothing tells of a process in another pid namespace, nor where this process has no file descriptor left.
+    It cannot see a process in another pid namespace, and none while this process has no file descriptor left.
     """
     loop, descriptor = asyncio.get_running_loop(), _descriptor_of(process)
 

@@ -108,7 +108,7 @@ def prepare(connection: sqlite3.Connection) -> None:
 
 
 def set_lasting(connection: sqlite3.Connection, lasting: bool) -> None:
-    """Sets whether commits survive a power cut; the next one that does takes those before it along.
+    """Sets whether commits survive a power cut. A commit that does also saves those before it.
 
     See sqlite.org/pragma.html#pragma_synchronous: in WAL mode, the file stays sound either way.
     """

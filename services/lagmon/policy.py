@@ -40,7 +40,7 @@ class Now(NamedTuple):
     wall_ms: int
 
     def later(self, seconds: float) -> "Now":
-        """Returns the instant so much later, if the wall clock does not step meanwhile."""
+        """Returns the instant some seconds later, if the wall clock does not step meanwhile."""
         return Now(self.elapsed + seconds, self.wall_ms + round(seconds * 1_000))
 
 

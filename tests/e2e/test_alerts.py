@@ -90,7 +90,7 @@ def troubled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[
 
 @asynccontextmanager
 async def watching(mesh: DevMesh, receivers: AlertReceivers) -> AsyncIterator[Told]:
-    """Has somebody watch all alerts meanwhile."""
+    """Watches all alerts meanwhile, as a person does."""
     command = (*BRAID, "get", "alerts", "-w", "-o", "json", "--endpoint", mesh.ready.endpoint)
     process = await asyncio.create_subprocess_exec(*command, stdout=asyncio.subprocess.PIPE)
     assert process.stdout is not None
@@ -112,7 +112,7 @@ async def create(mesh: DevMesh, directory: Path, name: str, cluster: str, availa
 
 
 async def send(client: braid.Mesh, stream: str, records: int, size: int = 1, keys: int = 1_000) -> None:
-    """Sends so many records in each half second, of so many keys, until cancelled."""
+    """Sends a number of records with a number of keys in each half second, until cancelled."""
     async with client.producer(stream) as producer:
         due = time.monotonic()
         while True:

@@ -79,7 +79,7 @@ class Mesh:
             assert await in_time(self._running.pop(instance).wait(), "it ends") == 0
 
     def connect(self, uri: str = "") -> braid.Mesh:
-        """The SDK, by the addresses of plain text, or with somebody's certificate by those of mutual TLS."""
+        """The SDK, by the addresses of plain text, or with a certificate by those of mutual TLS."""
         if not uri:
             return braid.connect(",".join(self.plain.values()), client_id="shop")
         tls = self._authority.client(self._directory / uri.rpartition("/")[2], uri)

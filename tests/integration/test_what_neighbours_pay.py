@@ -307,7 +307,7 @@ async def test_records_made_and_asked_for_one_at_a_time_cost_more(filled: str, m
 
 
 async def test_columns_cost_two_thirds_of_a_plain_loop_at_most(reading: consume.Contest) -> None:
-    """Its turns are short, and as many as it may take for one that nothing else disturbs."""
+    """Its turns are short. There are many, because other work may disturb some of them."""
     await at_most(1 / 1.5, by_processor(reading.by_batch), by_processor(reading.getmany), turns=3 * TURNS)
 
 

@@ -11,8 +11,10 @@ HEADS_AT_ONCE: Final = 1_000  # last sequences of histories, asked of the store 
 SLICE_SECONDS: Final = 0.01  # of a loop over all that a service has; then other tasks get their turn
 EVENTS_SCAN_MAX: Final = 10_000  # histories one ListEvents call looks into
 EVENTS_SEARCHED_MAX: Final = 5_000  # events looked at for one answer with the newest that match: some 0.1 s
-EVENTS_FIRST_READ: Final = 32  # of a history, to find the newest of many; most histories have no more among them
-EVENTS_READ_GROWTH: Final = 4  # from one such read of a history to the next
+EVENTS_FIRST_READ: Final = (
+    32  # read first of each history in a search for the newest; most histories have no more of them
+)
+EVENTS_READ_GROWTH: Final = 4  # times as many in the next read of the same history
 STORE_RETRY_SECONDS: Final = (0.05, 1.0)  # first and longest wait before the store is tried again
 DIRECTORY_CACHE_SECONDS: Final = 0.1  # how long one read of the directory answers ListEndpoints
 DIRECTORY_READ_SECONDS: Final = 0.3  # of reading the directory; then the last read counts

@@ -6,16 +6,18 @@ from typing import Final
 APPEND_BYTES_MAX: Final = 1_500_000  # etcd's request limit is 1.5 MiB
 APPEND_EVENTS_MAX: Final = 120  # etcd's transaction limit is 128 operations; head and fence take some
 SESSION_TTL_SECONDS: Final = 2.0  # of a leader: etcd grants no less; with more, the next leads later than 3 s
-SQLITE_POLL_SECONDS: Final = 0.02  # between two looks at a store that changes all the time, or that is polled
-SQLITE_LOOKS_AT_ONCE: Final = 5  # commits in a row that are looked at without delay: an answer to an answer, and so on
-SQLITE_LOOK_SECONDS: Final = 0.5  # at a store of which nothing is told: a writer may be killed before it tells
+SQLITE_POLL_SECONDS: Final = 0.02  # between two reads of a store that changes all the time, or that is polled
+SQLITE_LOOKS_AT_ONCE: Final = 5  # commits in a row that are read without delay: processes answer each other by commits
+SQLITE_LOOK_SECONDS: Final = (
+    0.5  # between two reads without news: a writer may be killed before it announces its commit
+)
 STORE_CALL_SECONDS: Final = 2.0  # one read or append
 SNAPSHOT_EVERY_EVENTS: Final = 512  # bounds what a start must fold
 SNAPSHOT_PIECE_ITEMS: Final = 1_000  # members or leases written in a row, some milliseconds; then others' turn
 WATCH_PAGE_BATCHES: Final = 256  # read at once for a watcher that lags
 WATCH_KEEP_REVISIONS: Final = 1_000  # batches a snapshot replaced stay for watchers that are only a little behind
 KEEP_ALIVES_PER_SESSION: Final = 8  # in one TTL, so that a stall of 1.5 s costs no session of 2 s: an etcd election
-SQLITE_RETRY_SECONDS: Final = 0.05  # between two attempts of those who wait for a store that cannot be read
+SQLITE_RETRY_SECONDS: Final = 0.05  # between two attempts to read a store that does not answer
 SQLITE_BUSY_POLL_SECONDS: Final = 0.001  # asking for the write lock again; appends hold it for well under this
 SQLITE_LOCK_BREAK_SECONDS: Final = 1.25  # a stopped writer is ended before it costs the others a call or a session
 

@@ -56,7 +56,7 @@ class StreamLifetimes:
         """Ends the streams of callers whose certificate is trusted no more."""
         if self._trust is None:
             return
-        for number in list(self._open):  # numbers alone: thousands of pairs would call the collector of garbage
+        for number in list(self._open):  # numbers only: a tuple for each stream would start the garbage collector
             stream = self._open.get(number)
             if stream is not None and self._trust.distrust(stream[0]) is not None:
                 self._expire(number)

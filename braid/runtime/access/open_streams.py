@@ -20,8 +20,7 @@ class OpenStream(NamedTuple):
 class OpenStreams:
     """The open streams of one replica.
 
-    Streams about which the same question is to be decided are kept together: thousands of members of one application
-    take one decision.
+    Streams that need the same decision are kept together. So thousands of members of one application take one.
     """
 
     def __init__(
@@ -30,9 +29,12 @@ class OpenStreams:
         question: Callable[[OpenStream], Hashable],
         decide: Callable[[OpenStream], BraidError | None],
     ) -> None:
-        """`decide` says why a stream must end; None when it may go on, and all streams of the same question may.
+        """Prepares it without streams.
 
-        Streams of one question have the same caller, but for where it calls from.
+        Args:
+            clock: Gives others their turn.
+            question: Equal for streams that need the same decision; it must contain the caller's principal.
+            decide: Says why a stream must end; None when it and all streams with the same question may go on.
         """
         self._clock = clock
         self._question = question
@@ -68,9 +70,9 @@ class OpenStreams:
     def _look(self, questions: Sequence[Hashable]) -> None:
         for question in questions:
             streams = self._open.get(question, {})
-            for number in list(streams):  # numbers alone: thousands of pairs would call the collector of garbage
+            for number in list(streams):  # numbers only: a tuple for each stream would start the garbage collector
                 stream = streams.get(number)
-                if stream is None:  # the end of another has ended it
+                if stream is None:  # it ended when another one did
                     continue
                 error = self._decide(stream)
                 if error is None:  # so may the others

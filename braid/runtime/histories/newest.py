@@ -19,9 +19,9 @@ class Newest(NamedTuple):
     """The newest events that match, newest first.
 
     Attributes:
-        events: They.
+        events: The events.
         gaps: What is not kept of the histories that were read, as far back as they were read.
-        since_ms: All that match from this moment on are there; 0 if nothing was left out.
+        since_ms: All matching events from this moment on are included; 0 if none was left out.
     """
 
     events: Sequence[RecordedEvent]
@@ -62,13 +62,13 @@ class _Search:
 
     def __init__(self, aggregates: Aggregates, most: int, until_ms: int, wanted: EventFilter) -> None:
         self._aggregates = aggregates
-        self._most = most + 1  # the last of them says when what is left out begins
+        self._most = most + 1  # the extra one is the newest that is left out
         self._until_ms = until_ms
         self._wanted = wanted
         self._events: list[RecordedEvent] = []
         self._gaps: dict[tuple[HistoryId, int], Gap] = {}
         self._looked = 0  # number of events
-        self._enough_ms = 0  # there are enough that are not older than this
+        self._enough_ms = 0  # enough events were found that are not older
         self._unread_ms = 0  # before the end of this moment, not everything was looked at
 
     @property
@@ -76,7 +76,7 @@ class _Search:
         return self._looked >= EVENTS_SEARCHED_MAX
 
     def ends_before(self, last_ms: int) -> bool:
-        """Whether histories need not be read that ended at a moment or before; 0 for one that is not known."""
+        """Whether histories that ended by `last_ms` need not be read; 0 stands for an unknown moment."""
         if not last_ms or 0 < self._until_ms <= last_ms:
             return False
         if last_ms < max(self._wanted.since_ms, self._enough_ms):
@@ -106,7 +106,7 @@ class _Search:
             first = max(1, before - size)
 
     def _stops(self, oldest_ms: int, matching: int) -> bool:
-        """Whether a history needs no further reading, of which the oldest event that was read has this time."""
+        """Whether a history needs no further reading, given the time of the oldest event that was read."""
         if matching >= self._most or oldest_ms < max(self._wanted.since_ms, self._enough_ms):
             return True
         if self._spent:
@@ -121,7 +121,7 @@ class _Search:
             self._enough_ms = self._events[-1].context.now_ms
 
     def found(self) -> Newest:
-        """Returns the events, without those of times that were not searched in all histories."""
+        """Returns the events of the time that was searched in all histories."""
         left_ms = self._unread_ms
         if len(self._events) == self._most:
             left_ms = max(left_ms, self._events.pop().context.now_ms)

@@ -157,7 +157,7 @@ class AllGroups:
         return found
 
     async def _settle(self, reader: Reader) -> None:
-        """Waits once until both lists were tried, so that rows are in order at first sight: not for long.
+        """Waits once, at most `SETTLE_SECONDS`, until both lists were tried: the first rows shown are then in order.
 
         Later, a service that does not answer holds up its own part alone.
         """

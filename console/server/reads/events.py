@@ -149,7 +149,7 @@ def _call_body(record: EventRecord) -> Document:
 
 
 async def _read(reader: Reader, params: Params, latest: int, search_seconds: float = 0.0) -> _Found:
-    """Reads the newest events of all services that match; of each as many as wanted, if they are found in time."""
+    """Reads the newest matching events of all services: up to `latest` of each, if they are found in time."""
     found = _Found()
 
     async def read(service: str) -> None:

@@ -35,8 +35,8 @@ class _Held:
     """The lease as it was explained last; None if it never was.
 
     Attributes:
-        lease: It.
-        tried: Whether an explanation was asked for, whatever the answer.
+        lease: The lease.
+        tried: Set once an explanation was answered or failed.
     """
 
     def __init__(self) -> None:
@@ -104,7 +104,7 @@ def _explanation(found: api.ExplainLeaseResponse) -> Document:
 
 
 async def _progress(reader: Reader, lease: group_pb2.Lease) -> Document | None:
-    """Returns what of the lease's partition is done, rejected and retried. None where no replica tells it.
+    """Returns what of the lease's partition is done, rejected and retried. None where no replica can say.
 
     Nothing may be committed yet, a replica may be of an older release, or the caller have no right to the cluster.
     """
@@ -128,7 +128,7 @@ async def _lag(reader: Reader, lease: group_pb2.Lease) -> Document | None:
 
 
 async def _known_lag(reader: Reader, lease: group_pb2.Lease) -> Document | None:
-    """The same; None where no replica tells: the lease is explained all the same."""
+    """The lag of the lease's partition; None where lagmon gives none: the explanation does not need it."""
     try:
         return await _lag(reader, lease)
     except BraidError:

@@ -29,7 +29,7 @@ class Trend(NamedTuple):
 
 
 class Trends:
-    """The trends of all lanes over some steps. Steps with the same series are summed once, for whoever asks.
+    """The trends of all lanes over some steps. Steps with the same series are summed once.
 
     Attributes:
         steps: In any order.

@@ -130,7 +130,7 @@ def summed(rows: Iterable[LagRow], detail: Detail) -> list[LagRow]:
 
 
 def aged(row: LagRow, seconds: float, now_ms: int) -> LagRow:
-    """Returns a row as it is so much later, at `now_ms` by the wall clock, with its records undone still."""
+    """Returns a row as it is `seconds` later, at `now_ms` by the wall clock, if no record was done meanwhile."""
     stale = row.stale or now_ms - row.as_of_ms > LAG_SHARED_STALE_SECONDS * 1_000
     undone = seconds if row.lag_records else 0.0
     if not undone and stale == row.stale:

@@ -1,4 +1,4 @@
-"""How those who wait for commits hear of them: by the kernel, by a poll where it refuses, by looks of their own."""
+"""Waiting for commits: the kernel reports them, a poll stands in where it refuses, and reads find the others."""
 
 import asyncio
 import errno

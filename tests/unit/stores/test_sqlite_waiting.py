@@ -55,7 +55,7 @@ def _counting(reads: list[str]) -> Callable[[Path], sqlite3.Connection]:
 
 @pytest.fixture
 def unasked(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Watches and candidates read only when they are told of a commit."""
+    """Watches and candidates read only when a commit is announced."""
     for module in ("sqlite", "sqlite_news"):
         monkeypatch.setattr(f"braid.stores.{module}.SQLITE_LOOK_SECONDS", 3600.0)
 

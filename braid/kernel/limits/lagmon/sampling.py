@@ -42,11 +42,9 @@ LAG_ROWS_MADE_MAX: Final = LAG_SLICE_ROWS  # rows of a table that are made once 
 LAG_TABLE_SECONDS: Final = 0.1  # one computed table answers everybody for so long
 LAG_TABLE_SLOW_SECONDS: Final = 0.1  # of computing a table; lists wait for no longer one
 LAG_TABLE_LATE_SECONDS: Final = 3.0  # for which such a table answers lists, while the next one is computed
-LAG_TABLE_LATE_FACTOR: Final = 5  # or for so many times what computing one takes: it begins after two, and takes one
+LAG_TABLE_LATE_FACTOR: Final = 5  # or for five times its computing time, if longer: the next begins after twice that
 LAG_TABLE_FACTOR: Final = 2  # or twice as long as it took to compute, so that pages of a long list come from few tables
-LAG_RENEWED_ROWS_MAX: Final = (
-    50_000  # of named groups, computed anew for an answer, some 30 ms; or as the table has them
-)
+LAG_RENEWED_ROWS_MAX: Final = 50_000  # of named groups, computed for one answer in some 30 ms; more come from the table
 LAG_METRICS_SECONDS: Final = 1.0  # between two states of the gauges
 LAG_METRICS_ROWS_MAX: Final = 20_000  # rows of one gauge; more would choke who scrapes them
 LAG_WATCH_MS: Final = (100, 1_000, 60_000)  # shortest, usual and longest interval of a watch
