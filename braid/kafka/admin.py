@@ -14,7 +14,6 @@ from aiokafka.protocol.produce import ProduceRequest
 from braid.kafka.batches.batch import HEAD
 from braid.kafka.batches.single import batch_of_one, head_of
 from braid.kafka.errors import (
-    ACCESS_DENIED,
     CLUSTER_AUTHORIZATION_FAILED,
     LEADER_RETRY,
     MESSAGE_TOO_LARGE,
@@ -33,6 +32,7 @@ from braid.kafka.protocol.admin_schemas import (
     supported_features,
 )
 from braid.kafka.protocol.client_quotas import change_quotas, read_quotas
+from braid.kafka.protocol.descriptions import described
 from braid.kafka.protocol.epochs import EpochEndsRequest, by_topic
 from braid.kafka.protocol.reassignments import (
     reassign_request,
@@ -42,7 +42,7 @@ from braid.kafka.protocol.reassignments import (
 )
 from braid.kafka.protocol.schemas import RESOURCE_BROKER, RESOURCE_TOPIC, AlterConfigRequest
 from braid.kafka.protocol.topic_lookup import TopicLookup, leader_of
-from braid.kafka.protocol.wire import ANY_BROKER, ClusterMetadata, TopicMetadata, Wire, bounded
+from braid.kafka.protocol.wire import ANY_BROKER, ClusterMetadata, Wire, bounded
 from braid.kernel.errors import ClusterUnavailable, RecordTooLarge, Refused, TopicSealed
 from braid.kernel.limits.kafka import KAFKA_ANSWER_BACKOFF_SECONDS, KAFKA_CALL_SECONDS
 from braid.kernel.ports import (
@@ -115,13 +115,13 @@ class AioAdmin:
     async def describe_topics(self, topics: Sequence[str]) -> Mapping[str, TopicDescription]:
         """See `KafkaAdmin.describe_topics`."""
         async with bounded(KAFKA_CALL_SECONDS, "describing topics"):
-            return _described(await self._topics.tell(topics))
+            return await self._topics.describe(topics)
 
     async def survey(self, topics: Sequence[str]) -> Survey:
         """See `KafkaAdmin.survey`."""
         async with bounded(KAFKA_CALL_SECONDS, "surveying the cluster"):
             found = await self._topics.tell(topics)
-        return Survey(found.controller, sorted(found.brokers), _described(found), found.racks)
+        return Survey(found.controller, sorted(found.brokers), described(found), found.racks)
 
     async def list_topics(self) -> Sequence[str]:
         """See `KafkaAdmin.list_topics`."""
@@ -357,29 +357,6 @@ class AioAdmin:
         if limit == 0 or size <= limit:
             raise TopicSealed(f"topic {topic} is sealed, or was until just now")
         raise RecordTooLarge(f"the record is larger than topic {topic} takes ({limit} bytes)")
-
-
-def _described(found: ClusterMetadata) -> dict[str, TopicDescription]:
-    """Returns topics that exist. Raises `ClusterAccessDenied` for one that the client may not see: it is not gone."""
-    for name, told in sorted(found.topics.items()):
-        if told.error_code in ACCESS_DENIED:
-            raise_error(told.error_code, f"topic {name}", need=Need("Describe", name))
-    return {
-        name: TopicDescription(
-            name,
-            told.topic_id,
-            _leaders(told),
-            told.thin,
-            [told.epochs[at] for at in sorted(told.epochs)],
-            [told.replicas[at] for at in sorted(told.replicas)],
-        )
-        for name, told in sorted(found.topics.items())
-        if told.error_code == 0
-    }
-
-
-def _leaders(topic: TopicMetadata) -> list[int]:
-    return [topic.leaders[partition] for partition in sorted(topic.leaders)]
 
 
 def _by_leader(found: ClusterMetadata, at: Mapping[TopicPartition, int]) -> Mapping[int, dict[TopicPartition, int]]:

@@ -106,6 +106,7 @@ async def test_a_bomb_costs_no_more_than_its_bound(broker: KafkaBroker, codec: i
     assert cost.stall_seconds <= STALL_SECONDS
 
 
+@pytest.mark.untimed  # of memory alone
 async def test_without_a_bound_it_would_cost_what_it_inflates_to(broker: KafkaBroker) -> None:
     """The control for what the test before says of memory."""
     fuse = await planted(broker.bootstrap, "unbound", 2, SNAPPY)

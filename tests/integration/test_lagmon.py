@@ -180,6 +180,7 @@ async def test_lag_is_within_a_second_of_produce_times(local: DevMesh, try_name:
     judge(figures["p99"] <= 1.0, given.share, SHARE_MIN, f"lag error in seconds: {figures}")
 
 
+@pytest.mark.untimed
 async def test_another_tools_group_is_labelled_foreign(local: DevMesh) -> None:
     bootstrap = local.ready.clusters["east"].bootstrap
     admin = AioKafka("test").cluster(bootstrap, "").admin()
@@ -217,6 +218,7 @@ async def test_another_tools_group_is_labelled_foreign(local: DevMesh) -> None:
     await until(shown, wanted, poll=0.5)
 
 
+@pytest.mark.untimed
 async def test_a_foreign_aborted_transactions_commit_does_not_count(local: DevMesh) -> None:
     bootstrap = local.ready.clusters["east"].bootstrap
     admin = AioKafka("test").cluster(bootstrap, "").admin()

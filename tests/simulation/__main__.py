@@ -4,6 +4,7 @@
 """
 
 import argparse
+import gc
 import hashlib
 import os
 import sys
@@ -32,7 +33,8 @@ def main() -> int:
     if arguments.seed is not None:
         return _one(arguments.seed, arguments.seconds, arguments.plan)
     seeds = range(arguments.first, arguments.first + arguments.seeds)
-    with ProcessPoolExecutor(arguments.processes, mp_context=get_context("spawn")) as pool:
+    gc.freeze()  # modules stay: each collection would look at all of them
+    with ProcessPoolExecutor(arguments.processes, mp_context=get_context("fork")) as pool:
         return (_digests if arguments.digests else _many)(pool, seeds, arguments.seconds, arguments.plan)
 
 

@@ -26,6 +26,7 @@ _LANE: Final = "spare"
 _PATIENCE_SECONDS: Final = 4.0
 _HASTE_SECONDS: Final = 0.02  # some calls are given up after it, under way
 _AGAIN_SECONDS: Final = 0.5
+_PAUSE_SECONDS: Final = 0.1  # between two rounds: without it most of a run's cost are calls that show nothing new
 
 
 class Crowd:
@@ -60,6 +61,7 @@ class Crowd:
             names = [f"crowd-{number}" for number in range(_CROWD)]
             await asyncio.gather(*map(self._make, crowd, names))
             await asyncio.gather(*map(self._delete, crowd, names))
+            await self._host.clock.sleep(_PAUSE_SECONDS)
         while self._left:
             await self._host.clock.sleep(_AGAIN_SECONDS)
             answers = await asyncio.gather(*(self._call(who, "ListGroups", seconds=_PATIENCE_SECONDS) for who in crowd))

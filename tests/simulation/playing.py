@@ -1,4 +1,4 @@
-"""Plays one seed in a process of a pool. A spawned process imports this; what `__main__` defines it would not find."""
+"""Plays one seed in a process of a pool, whose result goes to another process."""
 
 from dataclasses import replace
 

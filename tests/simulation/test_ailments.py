@@ -54,7 +54,6 @@ def plan(seed: int, faults: Sequence[str], seconds: float, interval: float) -> P
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(600)
 def test_what_ails_clusters_is_named_and_nothing_else_is(enough: Enough) -> None:
     """Every ailment once, the clusters drawn; in `make test-all` then random ones."""
     each = replace(plan(0, (), EACH_AILMENT[-1].at_seconds + 10.0, 5.0), script=EACH_AILMENT)
@@ -69,7 +68,6 @@ def test_what_ails_clusters_is_named_and_nothing_else_is(enough: Enough) -> None
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(600)
 def test_every_verdict_is_given_for_its_ailment() -> None:
     result = run(replace(plan(0, (), 75.0, 5.0), script=EVERY_VERDICT))
     assert result.green, "\n".join([*result.trace[-60:], result.message])
@@ -78,7 +76,6 @@ def test_every_verdict_is_given_for_its_ailment() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(600)
 def test_who_is_refused_takes_no_cluster_down_and_loses_nothing(enough: Enough) -> None:
     for seed in range(2):
         if enough(seed, 1, seen=True):
@@ -90,7 +87,6 @@ def test_who_is_refused_takes_no_cluster_down_and_loses_nothing(enough: Enough) 
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(600)
 def test_one_host_that_alone_uses_clusters_is_believed_late(enough: Enough) -> None:
     """By a script; in `make test-all` by random faults, too."""
     cut_off = 0
@@ -106,7 +102,6 @@ def test_one_host_that_alone_uses_clusters_is_believed_late(enough: Enough) -> N
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(600)
 @pytest.mark.parametrize(
     ("seed", "seconds"),
     [
@@ -125,7 +120,6 @@ def test_minutes_of_short_pauses_fail_nothing_over(seed: int, seconds: float) ->
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(600)
 def test_pauses_of_a_second_make_suspects_and_no_failovers(enough: Enough) -> None:
     """By a script; in `make test-all` beside other faults, too."""
     suspected = 0

@@ -33,7 +33,6 @@ def late(mesh: AnsweringMesh, group: str, since: float) -> list[float]:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(300)
 def test_a_flood_is_answered_and_undone_beside_one_left_alone(tmp_path: Path) -> None:
     async def scenario() -> None:
         mesh = await AnsweringMesh(tmp_path).begin(SHIFT)
@@ -52,7 +51,6 @@ def test_a_flood_is_answered_and_undone_beside_one_left_alone(tmp_path: Path) ->
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(300)
 def test_a_leader_killed_in_a_flood_leaves_the_answer_in_force(tmp_path: Path) -> None:
     async def scenario() -> None:
         mesh = await AnsweringMesh(tmp_path).begin(SHIFT)
@@ -67,7 +65,6 @@ def test_a_leader_killed_in_a_flood_leaves_the_answer_in_force(tmp_path: Path) -
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(300)
 def test_a_shift_without_regard_to_pressure_is_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async def scenario() -> None:
         monkeypatch.setattr(shift_shares, "pressing_lanes", lambda facts, lane: [])

@@ -39,7 +39,6 @@ def spilled(result: Result) -> bool:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(600)
 def test_nothing_is_believed_of_what_later_leaders_wrote(enough: Enough) -> None:
     chosen = (*SEEDS, *MORE_SEEDS) if enough.every else SEEDS
     for each in (*(plan(seed, units) for seed, units in chosen), gaps(SPILLS)):
@@ -60,7 +59,6 @@ def _state_the_newest(self: encoder.EncodedProgress) -> Committed:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(600)
 @pytest.mark.parametrize(
     "mutant",
     [

@@ -24,7 +24,6 @@ EVENTS: Final = ("DecommissionIntended", "DecommissionCancelled", "ClusterEmptie
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(600)
 def test_nothing_is_lost_while_clusters_empty_and_streams_share(enough: Enough) -> None:
     seen: set[str] = set()
     for seed in range(6):

@@ -23,7 +23,6 @@ def played(plan: Plan) -> Result:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(300)
 @pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.extended)])
 def test_a_flood_of_one_lane_leaves_the_other_in_time(seed: int) -> None:
     result = played(Plan(seed, faults=(), **FLOOD))
@@ -31,7 +30,6 @@ def test_a_flood_of_one_lane_leaves_the_other_in_time(seed: int) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(300)
 def test_a_flood_leaves_other_lanes_in_time_though_members_die() -> None:
     scene = {**FLOOD, **KILLS, "fault_seconds": 75.0, "fault_interval_seconds": 20.0}
     for seed in range(2, SEEDS_MAX):
@@ -43,7 +41,6 @@ def test_a_flood_leaves_other_lanes_in_time_though_members_die() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(300)
 @pytest.mark.parametrize("faults", [{"faults": ()}, KILLS], ids=["calm", "kills"])
 def test_poison_never_stalls_its_neighbours(faults: dict[str, Any]) -> None:
     result = played(Plan(3, **{**POISON, **faults}))

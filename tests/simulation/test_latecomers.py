@@ -32,7 +32,6 @@ def play(seed: int) -> Result:
     return run(Plan(seed, 40.0, faults=FAULTS, latecomers=LATE, ordered=ordered, settle_seconds=120.0))
 
 
-@pytest.mark.timeout(600)
 @pytest.mark.parametrize("seed", seeds(10))
 def test_groups_that_come_after_drains_settle_every_record(seed: int) -> None:
     result = play(seed)
@@ -41,7 +40,6 @@ def test_groups_that_come_after_drains_settle_every_record(seed: int) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(600)
 def test_a_group_that_passes_over_drained_channels_is_found() -> None:
     with PASSED_OVER.at_work():
         result = play(0)

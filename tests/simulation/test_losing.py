@@ -39,7 +39,6 @@ SEEN: Final = ("empties", "replaces", "cuts", "RecordsLost(", "CLOSED")
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(600)
 def test_what_clusters_lose_is_told_and_given_up_to_the_offset(enough: Enough) -> None:
     seen: set[str] = set()
     for seed in range(SEEDS):
@@ -52,7 +51,6 @@ def test_what_clusters_lose_is_told_and_given_up_to_the_offset(enough: Enough) -
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(600)
 def test_logs_cut_under_traffic_are_reported_and_read_on(
     enough: Enough,
 ) -> None:
@@ -67,7 +65,6 @@ def test_logs_cut_under_traffic_are_reported_and_read_on(
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(600)
 def test_dead_producers_losses_are_reported_whoever_knew_them(enough: Enough) -> None:
     ends: set[bool] = set()
     for number, seed in enumerate(dict.fromkeys((BOTH_ENDS, *range(SEEDS // 2)))):
@@ -80,7 +77,6 @@ def test_dead_producers_losses_are_reported_whoever_knew_them(enough: Enough) ->
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(600)
 def test_a_restored_store_reports_what_a_left_log_lost() -> None:
     result = run(everything(LED_BACK[0]), lines=60)
     assert result.green, "\n".join([*result.trace, result.message])
@@ -88,7 +84,6 @@ def test_a_restored_store_reports_what_a_left_log_lost() -> None:
 
 @pytest.mark.slow
 @pytest.mark.extended
-@pytest.mark.timeout(1800)
 def test_a_hundred_seeds_of_all_that_loses_records() -> None:
     """With spilled commits, members that leave and restored stores: `make sim PLAN=losing SEEDS=100`."""
     for seed in range(SEEDS_EXTENDED):
@@ -97,7 +92,6 @@ def test_a_hundred_seeds_of_all_that_loses_records() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(600)
 def test_reassigned_replicas_and_elected_leaders_are_no_loss(enough: Enough) -> None:
     grown = 0
     for seed in range(2):
@@ -201,7 +195,6 @@ def _is_caught(mutant: Mutant, seeds: tuple[int, ...], plan: Callable[[int], Pla
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(600)
 @pytest.mark.parametrize(
     ("mutant", "script"),
     [
@@ -226,14 +219,12 @@ def test_a_mutant_is_caught_by_a_script(mutant: Mutant, script: Sequence[Step]) 
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(600)
 def test_a_registry_claiming_to_know_all_producers_is_caught() -> None:
     mutant = Mutant("a registry believes to know every producer", "I11 losses", [(Sessions, "_unheard", _heard)])
     assert _is_caught(mutant, (2,), lambda seed: replace(dying(seed), settle_seconds=30.0))
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(600)
 @pytest.mark.parametrize(
     ("mutant", "seeds"),
     [

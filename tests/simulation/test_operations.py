@@ -25,7 +25,6 @@ KINDS = ("MemberDrainStarted", "MemberDrained", "MemberBanned", "LeasePinned", "
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(600)
 def test_rules_are_kept_under_faults(enough: Enough) -> None:
     seen: set[str] = set()
     for seed in range(8):

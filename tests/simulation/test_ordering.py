@@ -20,7 +20,6 @@ FAULTS: Final = (
 )
 
 
-@pytest.mark.timeout(600)
 @pytest.mark.parametrize("seed", seeds(8))
 def test_older_channels_come_first_under_faults(seed: int) -> None:
     result = run(Plan(seed, 45.0, faults=FAULTS, ordered=True, handling_seconds=0.2, settle_seconds=90.0))

@@ -42,7 +42,6 @@ def confirmed(result: Result) -> int:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(600)
 def test_the_past_is_told_as_it_was_though_archives_break() -> None:
     result = played(plan(1))
     assert confirmed(result) > 100
@@ -51,7 +50,6 @@ def test_the_past_is_told_as_it_was_though_archives_break() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(600)
 def test_a_restored_store_tells_no_forgotten_future() -> None:
     result = played(restored(3))
     assert any("StoreRestored()" in line for line in result.trace), "else it proves less than it says"
@@ -70,7 +68,6 @@ def _case(mutant: Mutant) -> ParameterSet:
     return pytest.param(mutant, id=mutant.name, marks=pytest.mark.slow if usual else pytest.mark.extended)
 
 
-@pytest.mark.timeout(1200)
 @pytest.mark.parametrize("mutant", [_case(mutant) for mutant in PAST_MUTANTS])
 def test_a_mutant_is_caught(mutant: Mutant) -> None:
     for seed in dict.fromkeys((mutant.shown_by, *range(SEEDS_MAX))):

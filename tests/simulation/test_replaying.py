@@ -21,7 +21,6 @@ MORE: Sequence[str] = (
 )
 
 
-@pytest.mark.timeout(300)
 @pytest.mark.parametrize("seed", seeds(4))
 def test_replays_send_every_letter_under_faults(seed: int) -> None:
     result = run(Plan(seed, faults=(*FAULTS, *(MORE if seed % 2 else ())), **REPLAYS))
@@ -31,7 +30,6 @@ def test_replays_send_every_letter_under_faults(seed: int) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(300)
 def test_letters_of_logs_cut_and_written_on_are_all_replayed() -> None:
     for seed in range(6):
         result = run(Plan(seed, faults=CUTS, **CUT_SHORT))

@@ -32,20 +32,17 @@ def seen(results: list[Result]) -> set[str]:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(600)
 def test_a_restored_store_loses_nothing_and_keeps_unread_records() -> None:
     assert seen([played(seed) for seed in range(2, 2 + SEEDS)]) == {*SEEN}, "else it proves less than it says"
 
 
 @pytest.mark.extended
-@pytest.mark.timeout(1200)
 def test_many_stores_of_yesterday() -> None:
     for seed in range(MANY_SEEDS):
         played(seed)
 
 
 @pytest.mark.extended
-@pytest.mark.timeout(1200)
 @pytest.mark.parametrize("mutant", RESTORE_MUTANTS, ids=lambda mutant: mutant.name)
 def test_a_mutant_is_caught(mutant: Mutant) -> None:
     found: list[str] = []

@@ -1,5 +1,6 @@
 """Seeds stay green, and one seed gives one run. Runs are subprocesses: only there is `PYTHONHASHSEED` ours."""
 
+import os
 import subprocess
 import sys
 from collections import Counter
@@ -26,8 +27,8 @@ SETTINGS: Final = (
 
 def simulate(*arguments: str) -> subprocess.CompletedProcess[str]:
     """Runs the simulation from its command line."""
-    command = [sys.executable, "-m", "tests.simulation", *arguments]
-    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    command, environment = [sys.executable, "-m", "tests.simulation", *arguments], {**os.environ, "PYTHONHASHSEED": "0"}
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, env=environment)
 
 
 def made(told: str) -> dict[str, int]:

@@ -12,7 +12,6 @@ from tests.support.virtual_time import run_virtual
 
 @pytest.mark.slow
 @pytest.mark.extended
-@pytest.mark.timeout(600)
 def test_leases_leave_a_slow_member_and_return(tmp_path: Path) -> None:
     async def scenario() -> None:
         mesh = await SlowingMesh(tmp_path).begin_four()

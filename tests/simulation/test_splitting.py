@@ -15,7 +15,6 @@ FAULTS: Final = (
 )
 
 
-@pytest.mark.timeout(600)
 @pytest.mark.parametrize("seed", seeds(10))
 def test_cursors_and_commits_lose_and_claim_nothing_too_early(seed: int) -> None:
     plan = Plan(

@@ -28,20 +28,17 @@ def played(seed: int) -> Result:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(600)
 def test_a_mesh_is_refused_anothers_cluster_and_deletes_nothing() -> None:
     played(1)
 
 
 @pytest.mark.extended
-@pytest.mark.timeout(1200)
 def test_many_meshes() -> None:
     for seed in range(MANY_SEEDS):
         played(seed)
 
 
 @pytest.mark.extended
-@pytest.mark.timeout(600)
 @pytest.mark.parametrize("mutant", MESHES_MUTANTS, ids=lambda mutant: mutant.name)
 def test_a_mutant_is_caught(mutant: Mutant) -> None:
     for seed in range(MANY_SEEDS):

@@ -9,7 +9,6 @@ from tests.simulation.seeds import Enough
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(600)
 def test_a_reset_during_a_drain_is_never_swallowed(enough: Enough) -> None:
     pending = 0
     for seed in range(4):
@@ -22,7 +21,6 @@ def test_a_reset_during_a_drain_is_never_swallowed(enough: Enough) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(600)
 def test_steps_of_wall_clocks_end_no_wait(enough: Enough) -> None:
     steps = drains = 0
     for seed in range(4):

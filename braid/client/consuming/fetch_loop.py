@@ -10,8 +10,13 @@ from braid.client.delivery.memory_bound import MemoryBound
 from braid.client.records.delivery import OwnedLease
 from braid.client.telemetry.zone_bytes import Tally
 from braid.kernel.errors import BraidError, ClusterUnavailable, OffsetOutOfRange
-from braid.kernel.limits.client import FETCH_RECORDS_MAX, FETCH_WAIT_SECONDS
-from braid.kernel.ports import Contact, FetchLane, Host, KafkaFetcher, TopicPartition
+from braid.kernel.limits.client import (
+    FETCH_ASSIGN_SECONDS,
+    FETCH_ASSIGNED_ANEW,
+    FETCH_RECORDS_MAX,
+    FETCH_WAIT_SECONDS,
+)
+from braid.kernel.ports import Contact, FetchLane, Host, KafkaFetcher, Task, TopicPartition
 
 _log = logging.getLogger("braid.consumer")
 
@@ -52,22 +57,27 @@ class FetchLoop:
         self._cursors: dict[TopicPartition, Cursor] = {}
         self._lanes: dict[TopicPartition, FetchLane] = {}
         self._paused: dict[TopicPartition, None] = {}
+        self._left: set[TopicPartition] = set()  # removed, but the fetcher was not told yet
+        self._assigned_at = float("-inf")
+        self._assigning: Task | None = None
         self._stirred = asyncio.Event()
         memory.on_room(self.review)
 
     def add(self, cursor: Cursor) -> None:
         """Begins to fetch a cursor's range."""
-        self._cursors[cursor.lease.topic_partition] = cursor
-        self._lanes[cursor.lease.topic_partition] = FetchLane(cursor.memory.name, cursor.memory.share)
-        self._paused.pop(cursor.lease.topic_partition, None)
-        self._assign()
+        at = cursor.lease.topic_partition
+        if at in self._left:
+            self._assign()  # else the fetcher would go on where the earlier cursor was
+        self._cursors[at] = cursor
+        self._lanes[at] = FetchLane(cursor.memory.name, cursor.memory.share)
+        self._paused.pop(at, None)
+        self._assign_soon()
 
     def remove(self, cursor: Cursor) -> None:
         """Stops fetching a cursor's range."""
         if self._cursors.get(cursor.lease.topic_partition) is cursor:
-            del self._cursors[cursor.lease.topic_partition], self._lanes[cursor.lease.topic_partition]
-            self._paused.pop(cursor.lease.topic_partition, None)
-            self._assign()
+            self._forget(cursor.lease.topic_partition)
+            self._assign_soon()
 
     async def run(self) -> None:
         """Connects, then fetches until cancelled, however often the cluster goes away."""
@@ -86,6 +96,7 @@ class FetchLoop:
 
     async def close(self) -> None:
         """Stops the loop's client."""
+        self._forget_delay()
         await self._fetcher.close()
 
     async def _fetch(self) -> None:
@@ -104,10 +115,41 @@ class FetchLoop:
                 self._counted.bytes += cursor.accept(each)
         await asyncio.sleep(0)  # records fetched ahead come without waiting: give handlers a turn
 
+    def _forget(self, at: TopicPartition) -> Cursor | None:
+        self._lanes.pop(at, None)
+        self._paused.pop(at, None)
+        self._left.add(at)
+        return self._cursors.pop(at, None)
+
+    def _assign_soon(self) -> None:
+        """Assigns now, or a little later if that was just done: it takes time per cursor, and thousands may come."""
+        if self._assigning is not None:
+            return
+        many = max(0, len(self._cursors) - FETCH_ASSIGNED_ANEW)
+        delay = self._assigned_at + many * FETCH_ASSIGN_SECONDS - self._host.clock.elapsed()
+        if many and delay > 0:
+            self._assigning = self._host.tasks.spawn(self._assign_after(delay), "assignment")
+        else:
+            self._assign()
+
+    async def _assign_after(self, seconds: float) -> None:
+        await self._host.clock.sleep(seconds)
+        self._assigning = None
+        self._assign()
+
     def _assign(self) -> None:
+        self._forget_delay()
+        self._left.clear()
         known = {at: cursor.known_log for at, cursor in self._cursors.items()}
         self._fetcher.assign({at: cursor.progress.fetched for at, cursor in self._cursors.items()}, self._lanes, known)
+        self._fetcher.pause(list(self._paused))  # those that were paused before the fetcher knew of them
+        self._assigned_at = self._host.clock.elapsed()
         self._stirred.set()
+
+    def _forget_delay(self) -> None:
+        if self._assigning is not None:
+            self._assigning.cancel()
+            self._assigning = None
 
     def review(self) -> None:
         """Pauses the partitions of lanes that are full, resumes those of lanes that have room again."""
@@ -132,9 +174,7 @@ class FetchLoop:
         """Reads progress again after a position left the log: retention was faster, or the log was cut."""
         _log.warning("fetch position outside the log: %s", error)
         partition = TopicPartition(error.metadata["topic"], int(error.metadata["partition"]))
-        cursor = self._cursors.pop(partition, None)
-        self._lanes.pop(partition, None)
-        self._paused.pop(partition, None)
+        cursor = self._forget(partition)
         self._assign()
         if cursor is not None:
             self._out_of_range(cursor.lease)

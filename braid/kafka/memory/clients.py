@@ -1,6 +1,8 @@
 """Twins of the admin client and the client for committed offsets: each method is one request over the link."""
 
+import asyncio
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
 from braid.kafka.memory.link import Link
 from braid.kafka.memory.log import NewRecord
@@ -30,6 +32,7 @@ class MemoryAdmin:
     def __init__(self, link: Link) -> None:
         self._link = link
         self._cluster = link.cluster
+        self._describing: dict[tuple[str, ...], asyncio.Task[dict[str, TopicDescription]]] = {}
 
     async def describe_cluster(self) -> ClusterDescription:
         """See `KafkaAdmin.describe_cluster`."""
@@ -44,8 +47,20 @@ class MemoryAdmin:
         return await self._link.call(lambda: self._cluster.log_dirs(broker))
 
     async def describe_topics(self, topics: Sequence[str]) -> Mapping[str, TopicDescription]:
-        """See `KafkaAdmin.describe_topics`."""
-        return await self._link.call(lambda: self._cluster.describe_topics(topics))
+        """See `KafkaAdmin.describe_topics`. One request serves all who ask meanwhile, as on a real cluster."""
+        asked = tuple(topics)
+        describing = self._describing.get(asked)
+        if describing is None:
+            request = self._link.call(lambda: self._cluster.describe_topics(asked))
+            describing = self._describing[asked] = asyncio.ensure_future(request)
+            describing.add_done_callback(partial(self._described, asked))
+        return await asyncio.shield(describing)
+
+    def _described(self, asked: tuple[str, ...], describing: "asyncio.Task[dict[str, TopicDescription]]") -> None:
+        """Ends to share a request. Its failure is noted even where all who waited for it are gone."""
+        del self._describing[asked]
+        if not describing.cancelled():
+            describing.exception()
 
     async def survey(self, topics: Sequence[str]) -> Survey:
         """See `KafkaAdmin.survey`."""

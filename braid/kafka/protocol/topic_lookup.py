@@ -1,14 +1,15 @@
 """Looks up topics of a cluster: leaders and copies of their partitions. One answer serves all who ask for it."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from braid.kafka.errors import LEADER_RETRY, UNKNOWN_TOPIC, check
 from braid.kafka.permissions import Need
+from braid.kafka.protocol.descriptions import described
 from braid.kafka.protocol.wire import ClusterMetadata, Wire
 from braid.kernel.errors import NotFound
 from braid.kernel.limits.kafka import KAFKA_ANSWER_BACKOFF_SECONDS, KAFKA_LEADERS_SECONDS, TOPIC_GONE_SECONDS
-from braid.kernel.ports import TopicPartition
+from braid.kernel.ports import TopicDescription, TopicPartition
 
 
 class _Answer:
@@ -17,6 +18,7 @@ class _Answer:
     def __init__(self, asking: "asyncio.Task[ClusterMetadata]") -> None:
         self.asking = asking
         self._came_at = float("inf")  # on the loop's time
+        self._described: Mapping[str, TopicDescription] | None = None
 
     def serves(self, now: float, seconds: float) -> bool:
         """Whether it is on its way, or came less than so long ago."""
@@ -26,6 +28,13 @@ class _Answer:
         """Notes that the answer came or failed, even if nobody waits for it any more."""
         failed = asking.cancelled() or asking.exception() is not None
         self._came_at = float("-inf") if failed else asyncio.get_running_loop().time()
+
+    async def described(self) -> Mapping[str, TopicDescription]:
+        """Waits for the answer, and describes its topics: once for all who ask, for a topic may be large."""
+        found = await asyncio.shield(self.asking)
+        if self._described is None:
+            self._described = described(found)
+        return self._described
 
 
 class TopicLookup:
@@ -41,7 +50,19 @@ class TopicLookup:
 
     async def tell(self, topics: Sequence[str], *, told_seconds: float = 0.0) -> ClusterMetadata:
         """Returns the cluster's answer, at most so old; one request serves all callers meanwhile."""
-        now, asked = asyncio.get_running_loop().time(), tuple(topics)
+        return await asyncio.shield(self._asked(tuple(topics), told_seconds).asking)
+
+    async def describe(self, topics: Sequence[str]) -> Mapping[str, TopicDescription]:
+        """Returns those of the topics that exist; one request serves all callers meanwhile.
+
+        Raises:
+            ClusterAccessDenied: the client may not see one of them.
+        """
+        return await self._asked(tuple(topics)).described()
+
+    def _asked(self, asked: tuple[str, ...], told_seconds: float = 0.0) -> _Answer:
+        """An answer at most so old, or the one that is on its way."""
+        now = asyncio.get_running_loop().time()
         known = self._answers.get(asked)
         if known is None or not known.serves(now, told_seconds):
             self._answers = {
@@ -50,7 +71,7 @@ class TopicLookup:
             asking = asyncio.ensure_future(self._wire.metadata(asked))
             known = self._answers[asked] = _Answer(asking)
             asking.add_done_callback(known.came)
-        return await asyncio.shield(known.asking)
+        return known
 
     async def known(self, topics: Sequence[str]) -> ClusterMetadata:
         """Metadata of topics that exist; a broker that just started may not know them at once.

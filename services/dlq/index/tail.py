@@ -161,6 +161,7 @@ class ClusterTail:
         self._channels: dict[str, DlqChannel] = {}  # by topic
         self._ends: Mapping[TopicPartition, int] = {}
         self._starts: dict[TopicPartition, int] = {}
+        self._left: set[TopicPartition] = set()  # to be fetched no more from where the fetcher is
         self._unknown: dict[str, float] = {}  # by topic, since when its cluster does not know it
         self._next_look = 0.0
 
@@ -171,7 +172,7 @@ class ClusterTail:
             self._channels = now
             self._next_look = 0.0
             self.positions = {place: at for place, at in self.positions.items() if place.topic in now}
-            self._fetcher.assign(self.positions)
+            self._assign()
 
     def streams(self) -> set[str]:
         """Streams whose channels this task reads."""
@@ -204,6 +205,7 @@ class ClusterTail:
                     await self._host.clock.sleep(RESTORE_RETRY_SECONDS)
                 except OffsetOutOfRange as error:  # what became of the log is seen at the next look
                     self._leave(TopicPartition(error.metadata["topic"], int(error.metadata["partition"])))
+                    self._assign()
                     self._next_look = 0.0
         finally:
             await self._fetcher.close()
@@ -217,11 +219,14 @@ class ClusterTail:
         starts = await self._admin.offsets_at(dict.fromkeys(places, OffsetAt.EARLIEST))
         ends = await self._admin.offsets_at(dict.fromkeys(places, OffsetAt.LATEST))
         readings = await self._host.tasks.run_blocking(self._index.readings)
-        for place in places:
-            if place.topic in self._channels:
-                topic_id = topics[place.topic].topic_id
-                reading = readings.get(self._part(place))
-                await self._place(place, topic_id, starts[place], ends[place], reading)
+        try:
+            for place in places:
+                if place.topic in self._channels:
+                    topic_id = topics[place.topic].topic_id
+                    reading = readings.get(self._part(place))
+                    await self._place(place, topic_id, starts[place], ends[place], reading)
+        finally:
+            self._assign()  # once for all places: it takes time for each, and there may be thousands
         # Traffic never lets it be at the very end: it is when it passed where the ends were at the look before.
         marks = [(place, min(self._ends.get(place, ends[place]), ends[place])) for place in places]
         self.behind = self._awaits(channels.keys() - topics.keys()) or any(
@@ -261,7 +266,6 @@ class ClusterTail:
         if place.topic in self._channels:  # it may have been left meanwhile
             self.positions[place] = at
             self._starts[place] = start
-            self._fetcher.assign(self.positions)
 
     async def _written_on(self, place: TopicPartition, reading: Reading) -> bool:
         """Whether the log was truncated below the read position while nobody tailed it, and then written again."""
@@ -306,7 +310,7 @@ class ClusterTail:
         """Handles a rejected index write: the fetched records are fetched again, from the index's position then."""
         self.behind, self.halted = bool(self._channels), error.message
         self.positions.clear()
-        self._fetcher.assign(self.positions)
+        self._assign()
         self._next_look = 0.0
 
     async def _pass_damage(self, error: ClusterUnavailable) -> None:
@@ -321,10 +325,18 @@ class ClusterTail:
         self._leave(place)
         if at is not None:
             self.positions[place] = at
-            self._fetcher.assign(self.positions)
+        self._assign()
 
     def _leave(self, place: TopicPartition) -> None:
+        """Forgets where a partition is read; the next assignment begins it anew, if it has a position by then."""
         self.positions.pop(place, None)
+        self._left.add(place)
+
+    def _assign(self) -> None:
+        """Has the fetcher fetch from all positions. It keeps those that it is at, unless they were left."""
+        if self._left:
+            self._fetcher.assign({place: at for place, at in self.positions.items() if place not in self._left})
+            self._left.clear()
         self._fetcher.assign(self.positions)
 
     def _part(self, place: TopicPartition) -> DlqPartition:

@@ -43,8 +43,9 @@ class Counting(Wire):
 async def test_calls_at_once_share_an_answer() -> None:
     wire = Counting()
     admin = AioAdmin(wire)
-    await asyncio.gather(*(admin.describe_topics([TOPIC]) for _ in range(8)))
+    answers = await asyncio.gather(*(admin.describe_topics([TOPIC]) for _ in range(8)))
     assert wire.asked == 1
+    assert len({id(each) for each in answers}) == 1, "a topic of thousands of partitions is described once, too"
 
 
 async def test_a_leader_lookup_uses_facts_reported_a_moment_ago() -> None:

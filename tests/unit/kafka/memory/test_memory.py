@@ -230,3 +230,17 @@ def test_only_an_election_ends_connections_and_nothing_is_lost() -> None:
         assert (again.connection, cluster.log(PARTITION).batches[-1].leader_epoch) == (2, 3)
 
     play(scenario)
+
+
+def test_descriptions_at_once_share_a_request_as_on_real_clusters() -> None:
+    async def scenario(kafka: MemoryKafka, cluster: MemoryCluster) -> None:
+        admin = kafka.cluster("east:9092", "").admin()
+        first, second = await asyncio.gather(*(admin.describe_topics(["logs"]) for _ in range(2)))
+        assert first is second
+        cluster.running = False
+        failed = await asyncio.gather(*(admin.describe_topics(["logs"]) for _ in range(2)), return_exceptions=True)
+        assert [type(each) for each in failed] == [ClusterUnavailable] * 2
+        cluster.running = True
+        assert (await admin.describe_topics(["logs"])).keys() == {"logs"}, "a failure serves no later caller"
+
+    play(scenario)

@@ -1,0 +1,56 @@
+"""A dlq lane with many partitions costs the service what it must for each of them, not for each pair of them."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import pytest
+
+from braid.api.assigner.v1 import assigner_service_pb2 as assigner_api
+from braid.api.assigner.v1 import group_pb2
+from braid.api.registry.v1 import registry_service_pb2 as registry_api
+from braid.kafka.memory.cluster import MemoryCluster
+from braid.kafka.memory.fetcher import MemoryFetcher
+from braid.kernel.ports import NO_LANES, UNKNOWN_LOGS, FetchLane, KnownLog, TopicDescription, TopicPartition
+from tests.unit.dlq.mesh import Mesh
+from tests.unit.dlq.scenarios.replay_scenes import play
+
+PARTITIONS = 400
+TIMES_MAX = 30  # that each partition is described or assigned
+
+
+def test_many_partitions_that_come_at_once_are_not_paired(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = Counter[str]()
+    assign, describe = MemoryFetcher.assign, MemoryCluster.describe_topics
+
+    def counted_assign(
+        self: MemoryFetcher,
+        positions: Mapping[TopicPartition, int],
+        lanes: Mapping[TopicPartition, FetchLane] = NO_LANES,
+        known: Mapping[TopicPartition, KnownLog] = UNKNOWN_LOGS,
+    ) -> None:
+        seen["assigned"] += len(positions)
+        assign(self, positions, lanes, known)
+
+    def counted_describe(self: MemoryCluster, topics: Sequence[str] | None) -> dict[str, TopicDescription]:
+        told = describe(self, topics)
+        seen["described"] += sum(each.partitions for each in told.values())
+        return told
+
+    async def scene(mesh: Mesh) -> None:
+        monkeypatch.setattr(MemoryFetcher, "assign", counted_assign)
+        monkeypatch.setattr(MemoryCluster, "describe_topics", counted_describe)
+        order = registry_api.MoveStreamRequest(stream="logs", to_cluster="west", lanes=["dlq"], partitions=PARTITIONS)
+        await mesh.client.service("registry").unary("MoveStream", order, registry_api.MoveStreamResponse)
+        await mesh.until(lambda: _all_are_held(mesh))
+        await mesh.indexed(0)
+        assert seen["assigned"] >= 2 * PARTITIONS, "by the index, and by the member that replays"
+        assert {what: count / PARTITIONS for what, count in seen.items() if count > TIMES_MAX * PARTITIONS} == {}
+
+    play(tmp_path, scene)
+
+
+async def _all_are_held(mesh: Mesh) -> bool:
+    request = assigner_api.ListLeasesRequest(group="braid-dlq", page_size=1_000)
+    found = await mesh.client.service("assigner").unary("ListLeases", request, assigner_api.ListLeasesResponse)
+    return sum(each.state == group_pb2.LEASE_STATE_HELD for each in found.leases) >= PARTITIONS
