@@ -27,7 +27,7 @@ def test_a_tests_cases_and_their_setup_count_together() -> None:
 
 
 def test_a_test_that_failed_keeps_its_place() -> None:
-    """What it took says nothing: it ended early, or waited in vain."""
+    """Its seconds say nothing: it ended early, or waited in vain."""
     before = [f"tests/unit/a/test_b.py::{name}" for name in ("test_fails", "test_quick")]
     anew = [test.partition("::")[2] for test in slow_tests.listed_anew(PRINTED, before)]
     assert anew == ["test_fails", "test_in_cases", "test_slow"]
