@@ -50,7 +50,7 @@ def pages(shape: Shape) -> Mapping[str, Shown]:
     """The pages that are opened."""
     group = group_name(WATCHED)
     return {
-        "overview": Shown("/", ".figures", f"in {shape.all_groups:,} groups"),
+        "overview": Shown("/", ".figures", f"among {shape.all_groups:,} groups"),
         "groups": Shown("/groups", _GROUPS, "group-"),
         "a group": Shown(f"/groups/{group}", "table[aria-label='leases'] tbody", "stream-"),
         "streams": Shown("/streams", "table[aria-label='streams'] tbody", "stream-"),

@@ -15,6 +15,7 @@ from xdist.scheduler import LoadFileScheduling
 
 from devmesh.archives.spark import short_lived_options
 from tests.support import exposure, judging
+from tests.support.examples import USUAL
 from tests.support.parallel import LoadGroundScheduling
 from tools import slow_tests
 
@@ -25,9 +26,10 @@ ROOT: Final = Path(__file__).resolve().parent.parent
 TIER_TIMEOUT_SECONDS: Final = {"unit": 120, "contract": 240, "simulation": 1800, "integration": 600, "e2e": 1200}
 
 
-# Examples of a property that does not say how many itself. Each run tries others. A deadline would judge by the wall.
-settings.register_profile("quick", deadline=None, max_examples=20)  # `make quick` asks for it
-settings.register_profile("usual", deadline=None, max_examples=30)
+# Examples of a property that does not say how many itself; those that do scale with them (`tests.support.examples`).
+# Each run tries others. A deadline would judge by the wall.
+settings.register_profile("quick", deadline=None, max_examples=10)  # `make quick` asks for it
+settings.register_profile("usual", deadline=None, max_examples=USUAL)
 settings.register_profile("extended", deadline=None, max_examples=200)
 settings.load_profile("usual")
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # a shell's background job; what we start would ignore it too

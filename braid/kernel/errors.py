@@ -60,10 +60,16 @@ class BraidError(Exception):
 
 
 class Invalid(BraidError):
-    """A request or value is out of form; `field` names which."""
+    """A request or value is out of form; `field` names which. `metadata['choices']` has values that it may have."""
 
     code = Code.INVALID_ARGUMENT
     reason = "INVALID"
+
+    @property
+    def choices(self) -> tuple[str, ...]:
+        """Values that the field may have, where these are few."""
+        told = self.metadata.get("choices", "")
+        return tuple(told.split(",")) if told else ()
 
 
 class RecordTooLarge(Invalid):

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
-from braid.kernel.errors import BraidError, Code
+from braid.kernel.errors import BraidError, Code, Invalid
 from braid.rpc.documents import Document
 
 _STATUS: Final[Mapping[Code, int]] = {
@@ -27,13 +27,14 @@ _FORGETTING: Final = frozenset({400, 401, 403, 404})
 
 
 class Problem(NamedTuple):
-    """An error of a request, or of a part of a page."""
+    """An error of a request, or of a part of a page. `choices` are values that the field may have, if these are few."""
 
     status: int
     reason: str
     message: str
     field: str = ""
     remedy: str = ""
+    choices: tuple[str, ...] = ()
 
     @property
     def forgets(self) -> bool:
@@ -48,10 +49,12 @@ class Problem(NamedTuple):
             "message": self.message,
             "field": self.field,
             "remedy": self.remedy,
+            **({"choices": list(self.choices)} if self.choices else {}),
         }
 
 
 def problem_of(error: BraidError) -> Problem:
     """The problem that an error of the mesh is."""
     status = _STATUS.get(error.code, 500)
-    return Problem(status, error.reason, error.message, error.field, error.remedy)
+    choices = error.choices if isinstance(error, Invalid) else ()
+    return Problem(status, error.reason, error.message, error.field, error.remedy, choices)

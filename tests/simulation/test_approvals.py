@@ -6,6 +6,8 @@ from testbed.checkers.approvals import TwoPersons
 from tests.simulation.plan import Plan
 from tests.simulation.run import run
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.extended)])
 def test_each_deletion_has_an_approval_of_its_own_under_kills(seed: int) -> None:

@@ -6,6 +6,8 @@ from testbed.checkers.quotas import OwnQuotas
 from tests.simulation.plan import Plan
 from tests.simulation.run import run
 
+pytestmark = pytest.mark.slow
+
 CLUSTERS_AWAY = ("pause-service", "cut-services", "kill-cluster", "pause-cluster", "cut-cluster", "lose-answers")
 
 

@@ -1,8 +1,12 @@
 """A tenant keeps within its quotas, and is let in again, whatever befalls the services and its own calls."""
 
+import pytest
+
 from testbed.checkers.tenants import WithinQuota
 from tests.simulation.plan import Plan
 from tests.simulation.run import run
+
+pytestmark = pytest.mark.slow
 
 
 def test_a_tenant_keeps_its_quota_and_its_door_under_kills() -> None:

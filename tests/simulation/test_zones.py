@@ -9,6 +9,8 @@ from braid.client.producing import routes
 from tests.simulation.zoned import PARTITIONS, ZonedMesh, crossed
 from tests.support.virtual_time import run_virtual
 
+pytestmark = pytest.mark.slow
+
 CUT_MIN: Final = 0.9
 PAUSE_SECONDS_MAX: Final = 1.0  # of producers in other zones; a failover takes longer
 HANDLED_SECONDS_MAX: Final = 5.0

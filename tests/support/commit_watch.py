@@ -5,16 +5,18 @@ by the test's handlers.
 """
 
 from collections import defaultdict
-from collections.abc import Mapping
-from typing import NamedTuple
+from collections.abc import Iterator, Mapping
+from typing import Final, NamedTuple
 
 from braid.kafka.memory import MemoryCluster
-from braid.kafka.memory.log import NewRecord
+from braid.kafka.memory.log import MemoryRecord, NewRecord
 from braid.kernel.envelope import Decoded, MetadataKind, decode
 from braid.kernel.envelope.spill import TOPIC, read_spilled
 from braid.kernel.errors import BraidError, NotFound
 from braid.kernel.ports import Committed, Generation, TopicPartition
 from braid.kernel.progress.fields import EnvelopeFields
+
+_ORIGIN: Final = ("braid-dl-cluster", "braid-dl-topic", "braid-dl-partition")
 
 
 class Commit(NamedTuple):
@@ -101,32 +103,39 @@ class CommitWatch:
         none is)."""
         log, done = cluster.log(partition), self._done[cluster.name, partition]
         claims, rejected, expired = fields.claims, fields.rejected, fields.expired
-        copied = self._dead_lettered(cluster.name, partition)
+        copied: set[int] | None = None  # looked for once something claimed is not done
         for batch in log.batches:
             if 0 <= epoch < batch.leader_epoch:
                 break
             # A batch nobody can decode counts as one record, at its first offset.
             for at in [batch.base] if batch.base in log.damaged else [record.offset for record in batch.records]:
+                if (at, batch.leader_epoch) in done:
+                    continue
                 if at in rejected or at in expired:
                     done.add((at, batch.leader_epoch))  # stated once is enough: later commits need not repeat it
-                elif at in claims and at >= log.start and (at, batch.leader_epoch) not in done and at not in copied:
-                    self.untrue.append(f"{cluster.name} {partition}@{at} is claimed and not done")
+                elif at in claims and at >= log.start:
+                    copied = self._dead_lettered(cluster.name, partition) if copied is None else copied
+                    if at not in copied:
+                        self.untrue.append(f"{cluster.name} {partition}@{at} is claimed and not done")
 
     def _dead_lettered(self, cluster: str, partition: TopicPartition) -> set[int]:
         """Offsets of a partition that have a copy in some dlq lane."""
+        origin = (cluster.encode(), partition.topic.encode(), b"%d" % partition.partition)
         found = set()
         for each in self._clusters.values():
-            for topic in each.describe_topics(None).values():
-                for number in range(topic.partitions):
-                    for batch in each.log(TopicPartition(topic.name, number)).batches:
-                        for record in batch.records:
-                            headers = dict(record.headers)
-                            origin = tuple(
-                                headers.get(f"braid-dl-{name}") for name in ("cluster", "topic", "partition")
-                            )
-                            if origin == (cluster.encode(), partition.topic.encode(), b"%d" % partition.partition):
-                                found.add(int(headers["braid-dl-offset"]))
+            for record in _with_headers(each):
+                headers = dict(record.headers)
+                if tuple(headers.get(name) for name in _ORIGIN) == origin:
+                    found.add(int(headers["braid-dl-offset"]))
         return found
+
+
+def _with_headers(cluster: MemoryCluster) -> Iterator[MemoryRecord]:
+    """Records of any topic that have headers, as dead letters do."""
+    for topic in cluster.describe_topics(None).values():
+        for number in range(topic.partitions):
+            for batch in cluster.log(TopicPartition(topic.name, number)).batches:
+                yield from (record for record in batch.records if record.headers)
 
 
 def newest_epoch(committed: Committed) -> int:

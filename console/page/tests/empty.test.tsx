@@ -7,20 +7,25 @@ import type { ReactElement } from "react";
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import { Access } from "../src/pages/Access";
 import { Alerts } from "../src/pages/Alerts";
+import { ClusterPage } from "../src/pages/Cluster";
 import { Clusters } from "../src/pages/Clusters";
 import { DeadLetters } from "../src/pages/DeadLetters";
 import { Events } from "../src/pages/Events";
+import { GroupPage } from "../src/pages/Group";
 import { Groups } from "../src/pages/Groups";
+import { LeasePage } from "../src/pages/LeasePage";
 import { Overview } from "../src/pages/Overview";
 import { Pathways } from "../src/pages/Pathways";
 import { Replays } from "../src/pages/Replays";
 import { Spark } from "../src/pages/Spark";
+import { StreamPage } from "../src/pages/Stream";
 import { Streams } from "../src/pages/Streams";
 import { questions } from "../src/state/asking";
 import { parseSearch, stringifySearch } from "../src/state/search";
 
 const PAGES = { Access, Alerts, Clusters, DeadLetters, Events, Groups, Overview, Pathways, Replays, Spark, Streams };
 const TABLES = ["alerts", "approvals", "clusters", "events", "gaps", "grants", "groups", "jobs", "kinds", "lag", "letters", "outlets", "pathways", "policies", "replays", "responses", "streams"];
+const VALUES = ["summary", "group", "stream", "cluster", "explained", "lease_lag", "progress"];
 /** Words for an empty page; they are true only after an answer. */
 const SAYS_NONE = /no alert|no pathway|no spark query|no .* yet|nothing |is empty|all well|none blocked|nowhere/i;
 
@@ -65,8 +70,8 @@ async function shown(page: () => ReactElement, answer: Answer): Promise<string> 
   );
   await screen.findByRole("heading", { level: 1 });
   const parts = Object.fromEntries(TABLES.map((name) => [name, { kind: "table", rows: [], more: false, ...answer }]));
-  const summary = { kind: "value", value: null, ...answer };
-  const data = JSON.stringify({ now_ms: 1_000, id: "k.1", parts: { ...parts, summary } });
+  const values = Object.fromEntries(VALUES.map((name) => [name, { kind: "value", value: null, ...answer }]));
+  const data = JSON.stringify({ now_ms: 1_000, id: "k.1", parts: { ...parts, ...values } });
   act(() => opened.at(-1)?.dispatchEvent(new MessageEvent("snapshot", { data, lastEventId: "k.1" })));
   return document.body.textContent;
 }
@@ -88,4 +93,17 @@ test.each(Object.entries(PAGES))("%s says why a part is refused, and not that it
   const text = await shown(page, { as_of_ms: 900, stale: false, error });
   expect(text).toContain("You may not see it.");
   expect(text).not.toMatch(SAYS_NONE);
+});
+
+test.each(Object.entries({ ClusterPage, GroupPage, StreamPage }))("%s says once that what it is about is not there", async (_name, page) => {
+  const error = { status: 404, reason: "NOT_FOUND", message: "there is no such name", field: "name", remedy: "list them" };
+  await shown(page, { as_of_ms: 900, stale: false, error });
+  expect(screen.getAllByRole("alert")).toHaveLength(1);
+  expect(screen.queryByRole("button", { name: /Freeze|Reset|Cordon|Move|Replay/ })).toBeNull();
+});
+
+test("the page of a lease that several groups have links to each", async () => {
+  const error = { status: 400, reason: "INVALID", message: "groups a, b have this lease", field: "group", remedy: "name one of them", choices: ["a", "b"] };
+  await shown(LeasePage, { as_of_ms: 900, stale: false, error });
+  expect(screen.getAllByRole("link").map((link) => link.getAttribute("href")).filter((each) => each?.includes("group="))).toHaveLength(2);
 });

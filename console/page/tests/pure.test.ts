@@ -7,7 +7,7 @@ import { kindFilter } from "../src/pages/letter_filter";
 import { sparkRows } from "../src/pages/spark_rows";
 import { hexDump, pretty, SHOWN_MAX, visible } from "../src/pages/letter_text";
 import { bandsOf, gapsOf, isOf, marksOf } from "../src/parts/gaps";
-import { levelOf, matrixOf } from "../src/parts/heat";
+import { laneLabel, levelOf, matrixOf } from "../src/parts/heat";
 import { columnsOf, linesOf } from "../src/parts/LagChart";
 import { layOut, shownChannels } from "../src/parts/route";
 import { filtered, sorted, sortingOf } from "../src/parts/rows";
@@ -54,6 +54,10 @@ test("the heat map orders partitions by number and ends with what nobody has", (
   const matrix = matrixOf(members, [lease("s/live/1/10", "m"), lease("s/live/1/9", "m"), lease("s/bulk/1/0", "")], [lag("g", "live", 70, { cluster: "east", topic: "s/live/1", partition: 9 }), lag("g", "live", 900, { cluster: "west", topic: "s/live/1", partition: 10 })], "lag", 0);
   expect(matrix.rows.map((row) => [row.label, row.cells.map((cell) => [cell.column, cell.level])])).toEqual([["app", [[1, 3], [2, 0]]], ["nobody", [[0, 0]]]]);
   expect(matrix.lanes).toEqual([{ at: 0, name: "s/bulk" }, { at: 1, name: "s/live" }]);
+});
+
+test("a lane's label reaches into no other one", () => {
+  expect([200, 60, 30, 16, 8].map((pixels) => laneLabel("telemetry/live", pixels))).toEqual(["telemetry/live", "live", "live", "l…", ""]);
 });
 
 test("heat has five levels with the bounds that the legend names", () => {

@@ -49,6 +49,7 @@ from services.assigner.reconciler.idle_groups import measured
 from services.assigner.servicer.group_pages import page_size, page_through
 
 T = TypeVar("T")
+_CHOICES_MAX = 20  # groups that an error names
 _NEVER = Lease(LeaseState.FREE, "", 0, 0)
 
 
@@ -195,8 +196,15 @@ class Reads:
         known = self._replica.aggregates.states(GROUPS).values()
         found = [group for group in known if group.spec is not None and str(lease.channel) in group.channels]
         if len(found) > 1:
-            names = ", ".join(group.name for group in found)
-            raise Invalid(f"groups {names} have this lease", field="group", remedy="name one of them")
+            names = sorted(group.name for group in found)
+            more = f" and {len(names) - _CHOICES_MAX:,} more" if len(names) > _CHOICES_MAX else ""
+            shown = names[:_CHOICES_MAX]
+            raise Invalid(
+                f"groups {', '.join(shown)}{more} have this lease",
+                field="group",
+                remedy="name one of them",
+                metadata={"choices": ",".join(shown)},
+            )
         if not found:
             raise NotFound(f"no group consumes channel {lease.channel}", field="lease")
         return found[0]

@@ -44,6 +44,7 @@ from services.registry.ownership.adoption import adopt, give_up
 from services.registry.ownership.identity import require_mark, require_same_log
 from services.registry.ownership.mark_log import MarkLogs
 from services.registry.policy.decommission import departures, left_on
+from services.registry.policy.world import World
 from services.registry.servicer.request_context import RequestContext, page_of
 from services.registry.term import Term
 
@@ -61,20 +62,22 @@ class ClusterRequests:
 
     async def get(self, request: api.GetClusterRequest, caller: Caller) -> cluster_pb2.Cluster:
         """One cluster, as this replica knows it; the leader adds the evidence on its health."""
-        cluster = self._context.cluster(request.name)
+        return self._told(self._context.cluster(request.name), self._context.world())
+
+    async def list(self, request: api.ListClustersRequest, caller: Caller) -> api.ListClustersResponse:
+        """Clusters, sorted by name; the leader adds the evidence on their health."""
+        world = self._context.world()
+        existing = [(name, cluster) for name, cluster in world.clusters.items() if cluster.exists]
+        page, token = page_of(existing, request.page_size, request.page_token)
+        messages = [self._told(cluster, world) for cluster in page]
+        return api.ListClustersResponse(clusters=messages, next_page_token=token)
+
+    def _told(self, cluster: Cluster, world: World) -> cluster_pb2.Cluster:
         leading = self._context.leading()
         observed = leading.prober.observed(cluster.name) if leading is not None else None
         evidence = observed.snapshot if observed is not None else None
         unmeasured = leading.measurer.problems.get(cluster.name, "") if leading is not None else ""
-        return cluster_message(cluster, self._context.world(), evidence, unmeasured)
-
-    async def list(self, request: api.ListClustersRequest, caller: Caller) -> api.ListClustersResponse:
-        """Clusters, sorted by name."""
-        world = self._context.world()
-        existing = [(name, cluster) for name, cluster in world.clusters.items() if cluster.exists]
-        page, token = page_of(existing, request.page_size, request.page_token)
-        messages = [cluster_message(cluster, world) for cluster in page]
-        return api.ListClustersResponse(clusters=messages, next_page_token=token)
+        return cluster_message(cluster, world, evidence, unmeasured)
 
     async def create(self, request: api.CreateClusterRequest, caller: Caller) -> cluster_pb2.Cluster:
         """Registers a cluster that answers, once its Kafka cluster id is known.

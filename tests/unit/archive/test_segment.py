@@ -13,6 +13,7 @@ from braid.archive import chain, names, segment
 from braid.kernel.errors import ArchiveDamaged
 from braid.kernel.limits.archive import ARCHIVE_RAW_BYTES_MAX, ARCHIVE_SEGMENT_EVENTS
 from braid.kernel.ports import HistoryId
+from tests.support.examples import examples
 
 GROUP = HistoryId("assigner", "group", "indexer")
 GOLDEN = Path(__file__).parents[2] / "golden" / "archive"
@@ -90,7 +91,7 @@ def test_a_whole_forged_chain_is_not_what_the_name_tells_of() -> None:
 
 
 @given(st.data())
-@settings(max_examples=300)
+@settings(max_examples=examples(100))
 def test_any_changed_byte_is_noticed(data: st.DataObject) -> None:
     only = made()
     whole = bytearray(segment.encode(only))
@@ -102,7 +103,7 @@ def test_any_changed_byte_is_noticed(data: st.DataObject) -> None:
 
 
 @given(st.binary(max_size=400))
-@settings(max_examples=300)
+@settings(max_examples=examples(100))
 def test_bytes_from_anywhere_are_refused(data: bytes) -> None:
     only = made()
     for hostile in (data, b"BSG1" + data, segment.encode(only)[: len(data)]):

@@ -7,6 +7,8 @@ export interface Fault {
   message: string;
   field: string;
   remedy: string;
+  /** Values that the field may have, where these are few. */
+  choices?: readonly string[];
 }
 
 interface Freshness {

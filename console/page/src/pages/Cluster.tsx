@@ -8,7 +8,7 @@ import { age, duration } from "../format/times";
 import { StreamLink } from "../parts/cells";
 import { Facts } from "../parts/Facts";
 import { Age } from "../parts/moments";
-import { Empty, Section, Staleness } from "../parts/Notes";
+import { Empty, refused, Section, Staleness } from "../parts/Notes";
 import { drainText, stateOf } from "../parts/RouteDiagram";
 import { State } from "../parts/State";
 import { Table, type CellColumn } from "../parts/Table";
@@ -24,6 +24,14 @@ export function ClusterPage(): ReactElement {
   const now = nowOf(live);
   const cluster = value<Cluster>(live, "cluster");
   const cordoned = cluster.value?.status.cordoned ?? false;
+  if (refused(cluster)) {
+    return (
+      <>
+        <Title name={name} parent={["/clusters", "Clusters"]} history={`cluster/${name}`} />
+        <Staleness part={cluster} now_ms={now} />
+      </>
+    );
+  }
   return (
     <>
       <Title name={name} parent={["/clusters", "Clusters"]} history={`cluster/${name}`} state={cluster.value ? <State state={cluster.value.status.health} /> : null}>

@@ -5,7 +5,7 @@ import { ActionButton } from "../actions/ActionDialog";
 import type { DeadLetter, LetterKind } from "../api/documents";
 import type { LiveState } from "../api/live";
 import type { Part } from "../api/parts";
-import { bytes, count } from "../format/numbers";
+import { bytes, count, counted } from "../format/numbers";
 import { age } from "../format/times";
 import { GroupLink, StreamLink } from "../parts/cells";
 import { Age } from "../parts/moments";
@@ -67,7 +67,7 @@ function Total({ summary }: { summary: Summary | null }): ReactElement | null {
   return (
     <p className="faint total">
       {summary.total_incomplete ? "At least " : ""}
-      {count(summary.total)} dead letters.
+      {counted(summary.total, "dead letter")}.
       {summary.catching_up.length > 0 ? ` The index still reads ${summary.catching_up.join(", ")}.` : ""}
     </p>
   );

@@ -13,7 +13,7 @@ import { HeatLegend, HeatMap } from "../parts/HeatMap";
 import { LagChart, type Measure } from "../parts/LagChart";
 import { lagFinder } from "../parts/lease_lags";
 import { Age } from "../parts/moments";
-import { Empty, Section, Staleness } from "../parts/Notes";
+import { Empty, refused, Section, Staleness } from "../parts/Notes";
 import { State } from "../parts/State";
 import { Tabs } from "../parts/Tabs";
 import { useAddress } from "../state/search";
@@ -33,6 +33,14 @@ export function GroupPage(): ReactElement {
   const now = nowOf(live);
   const group = value<Group>(live, "group");
   const frozen = Boolean(group.value?.rules?.freeze);
+  if (refused(group)) {
+    return (
+      <>
+        <Title name={name} parent={["/groups", "Groups"]} history={`group/${name}`} />
+        <Staleness part={group} now_ms={now} />
+      </>
+    );
+  }
   return (
     <>
       <Title name={name} parent={["/groups", "Groups"]} history={`group/${name}`} state={group.value ? <State state={frozen ? "frozen" : group.value.status.members > 0 ? "live" : "unattended"} /> : null}>

@@ -1,5 +1,5 @@
 // One lease by its name, as the command line links to it.
-import { useNavigate, useParams } from "@tanstack/react-router";
+import { Link, useNavigate, useParams } from "@tanstack/react-router";
 import type { ReactElement } from "react";
 import type { Lag, Progress } from "../api/documents";
 import { Staleness } from "../parts/Notes";
@@ -30,8 +30,22 @@ export function LeasePage(): ReactElement {
         onClose={() => void navigate({ to: "/groups" })}
       >
         <Staleness part={explained} now_ms={now} />
+        {explained.error?.field === "group" ? <Groups lease={lease} names={explained.error.choices ?? []} /> : null}
         {explained.value ? <Staleness part={lag} now_ms={now} /> : null}
       </Explanation>
     </>
+  );
+}
+
+/** The groups that have the lease: each has its own of that name. */
+function Groups({ lease, names }: { lease: string; names: readonly string[] }): ReactElement {
+  return (
+    <p className="buttons">
+      {names.map((group) => (
+        <Link key={group} to="/leases/$" params={{ _splat: lease }} search={{ group }} className="button">
+          {group}
+        </Link>
+      ))}
+    </p>
   );
 }

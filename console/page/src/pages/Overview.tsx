@@ -69,7 +69,7 @@ function Figures({ summary }: { summary: OverviewSummary | null }): ReactElement
       <Figure label="Clusters" value={shown(summary?.clusters, absent)} tone={clusters_unwell ? "bad" : "idle"} note={noteOf(clusters_unwell, "unwell", "all well")} />
       <Figure label="Streams" value={shown(summary?.streams, absent)} tone={streams_blocked ? "warn" : "idle"} note={noteOf(streams_blocked, "blocked", "none blocked")} />
       <Figure label="Moves in progress" value={shown(moves, absent)} note={moves === null ? "" : moves > 0 ? "channels drain" : "nothing moves"} />
-      <Figure label="Unowned partitions" value={shown(free_leases, absent)} tone={free_leases ? "warn" : "idle"} note={typeof summary?.groups === "number" ? `in ${counted(summary.groups, "group")}` : ""} />
+      <Figure label="Unowned partitions" value={shown(free_leases, absent)} tone={free_leases ? "warn" : "idle"} note={typeof summary?.groups === "number" ? `among ${counted(summary.groups, "group")}` : ""} />
     </div>
   );
 }

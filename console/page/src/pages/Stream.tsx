@@ -9,7 +9,7 @@ import { age } from "../format/times";
 import { ClusterLink, GroupLink, LagCell, lagText } from "../parts/cells";
 import { Facts } from "../parts/Facts";
 import { Age } from "../parts/moments";
-import { Empty, Section, Staleness } from "../parts/Notes";
+import { Empty, refused, Section, Staleness } from "../parts/Notes";
 import { layOut, shownChannels } from "../parts/route";
 import { drainText, RouteDiagram, stateOf } from "../parts/RouteDiagram";
 import { State } from "../parts/State";
@@ -27,6 +27,14 @@ export function StreamPage(): ReactElement {
   const live = useView("stream", { name });
   const now = nowOf(live);
   const stream = value<Stream>(live, "stream");
+  if (refused(stream)) {
+    return (
+      <>
+        <Title name={name} parent={["/streams", "Streams"]} history={`stream/${name}`} />
+        <Staleness part={stream} now_ms={now} />
+      </>
+    );
+  }
   return (
     <>
       <Title name={name} parent={["/streams", "Streams"]} history={`stream/${name}`} state={stream.value ? <State state={streamState(stream.value)} /> : null}>

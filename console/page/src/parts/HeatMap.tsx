@@ -2,7 +2,7 @@
 import type { ReactElement } from "react";
 import { count, epochText } from "../format/numbers";
 import { duration } from "../format/times";
-import { BOUNDS, type Heat, type HeatCell, type HeatMatrix, type HeatRow } from "./heat";
+import { BOUNDS, laneLabel, type Heat, type HeatCell, type HeatMatrix, type HeatRow } from "./heat";
 
 const LABEL = 150;
 const LOAD = 46;
@@ -28,9 +28,10 @@ export function HeatMap({ matrix, heat, chosen, onChoose }: HeatMapProps): React
   return (
     <div className="heat-scroll" tabIndex={0} role="region" aria-label="Heat map of members and partitions">
       <svg className="heat" width={width} height={height} viewBox={`0 0 ${width} ${height}`} role="img" aria-label={label}>
-        {matrix.lanes.map((lane) => (
+        {matrix.lanes.map((lane, place) => (
           <text key={lane.at} className="heat-lane" x={LABEL + LOAD + lane.at * CELL} y={12}>
-            {lane.name}
+            <title>{lane.name}</title>
+            {laneLabel(lane.name, ((matrix.lanes[place + 1]?.at ?? matrix.columns) - lane.at) * CELL)}
           </text>
         ))}
         {matrix.rows.map((row, place) => (

@@ -38,6 +38,11 @@ export function notKept(part: Part): boolean {
   return part.error?.reason === "HISTORY_HOLE";
 }
 
+/** Whether what the page is about is not there, or not for this caller: nothing below it would say more. */
+export function refused(part: Part): boolean {
+  return part.error !== null && !part.stale && !notKept(part);
+}
+
 /** Whether the part says what is there: it was answered at least once, and neither refused nor left out. */
 export function answered(part: Part): boolean {
   return !notKept(part) && (part.stale ? part.as_of_ms > 0 : part.error === null);

@@ -35,6 +35,7 @@ from services.assigner.model.events import (
 from services.assigner.model.group import Group
 from services.assigner.model.rules import Basis, PlacementPolicy, PolicySet, SetPolicy, SetShadow, Shadow, ShadowSet
 from services.assigner.reconciler.shadow_loop import ShadowKeeper
+from tests.support.examples import examples
 from tests.unit.assigner.domain.test_operator_rules import ask, run, three
 from tests.unit.assigner.groups import SPEC, History, hello, joined, member, seen
 from tests.unit.assigner.mesh import Mesh
@@ -127,7 +128,7 @@ def check_ignored(decider: GroupDecider, policy: PlacementPolicy, seeds: list[in
         assert made[0] == made[1]
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40))
 @given(st.sampled_from([COUNT, LOAD, PlacementPolicy(high=0.02, low=0.02)]), st.lists(st.integers(0, 50), max_size=6))
 def test_a_shadow_changes_no_decision(policy: PlacementPolicy, seeds: list[int]) -> None:
     check_ignored(GroupDecider(), policy, seeds)

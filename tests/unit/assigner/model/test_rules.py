@@ -48,6 +48,7 @@ from services.assigner.model.rules import (
     UnpinLease,
     Zones,
 )
+from tests.support.examples import examples
 from tests.unit.assigner.groups import SPEC, History, check_single_holder, context, hello, joined, member, seen
 
 LEASE = "logs/live/1/0"
@@ -310,7 +311,7 @@ def forbidden(history: History, lease: str, id: str) -> bool:
     return pin is not None and pin.strict and pin.member not in names
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=examples(40))
 @given(st.lists(COMMANDS, max_size=12), st.dictionaries(st.sampled_from([LEASE, "logs/bulk/1/2"]), st.floats(0.1, 2.0)))
 def test_nobody_gets_what_rules_forbid_and_the_rest_is_held(
     asked: list[RuleCommand | str], costs: dict[str, float]

@@ -14,6 +14,7 @@ from services.assigner.model.lag.response_events import TakeResponse
 from services.assigner.model.lag.responses import ResponseKind, ResponseMode, ResponsePolicy, ResponseState
 from services.assigner.policy.responses import answering, facts, shift_shares
 from services.assigner.policy.responses.kinds import KINDS
+from tests.support.examples import examples
 from tests.unit.assigner.policy.answering_group import HOUR, RAISE, SHIFT, AnsweringGroup, Arrivals, returned
 
 LIVE = 30.0  # records a second: more than the 4 handlers of its own do, and less than what is lent to it
@@ -44,7 +45,7 @@ SHAPES: dict[str, Callable[[float], Arrivals]] = {"step": step, "ramp": ramp, "s
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-@settings(max_examples=2, deadline=None)
+@settings(max_examples=examples(2))
 @given(height=st.floats(20.0, 200.0))
 def test_no_load_undoes_a_response_and_does_it_again(shape: str, height: float) -> None:
     group = AnsweringGroup(steady(LIVE), SHAPES[shape](height)).run(0.8 * HOUR)

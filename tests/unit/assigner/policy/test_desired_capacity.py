@@ -19,6 +19,7 @@ from services.assigner.policy.desired_capacity import (
     fitting_members,
     needed_members,
 )
+from tests.support.examples import examples
 from tests.unit.assigner.policy.scaled_group import HOUR, POLICY, Arrivals, ScaledGroup
 
 LATE = LaneLag("logs/live", 10.0, 60.0, 12_000, 100.0, 80.0, 1.0)
@@ -237,7 +238,7 @@ def check_no_oscillation(group: ScaledGroup) -> None:
     assert group.run(6 * HOUR).numbers(settled) == []
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(10))
 @given(LOADS, st.integers(1, 30), st.sampled_from([0.5, 1.0, 2.0]), st.sampled_from([20.0, 90.0, 300.0]))
 def test_no_load_makes_the_number_go_to_and_fro(load: Arrivals, members: int, declared: float, start: float) -> None:
     check_no_oscillation(ScaledGroup(load, members=members, declared=declared, start_seconds=start))

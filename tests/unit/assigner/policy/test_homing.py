@@ -28,6 +28,7 @@ from services.assigner.model.leases.table import Leases
 from services.assigner.model.rules import Ban, BanMember, FreezeGroup
 from services.assigner.policy import homing
 from services.assigner.policy.layout import Layout
+from tests.support.examples import examples
 from tests.support.virtual_time import run_virtual
 from tests.unit.assigner.groups import SPEC, History, check_epochs, check_single_holder, hello, joined, member, seen
 from tests.unit.assigner.mesh import Mesh, Participant
@@ -80,7 +81,7 @@ def restart_all(history: History, *, clean: bool, seconds: float) -> Counter[str
     return grants(history.events[began:])
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(30))
 @given(st.integers(2, 9), st.integers(1, 40), st.booleans(), st.sampled_from([1.0, 20.0, 200.0]))
 def test_a_rolling_restart_moves_each_partition_at_most_twice(
     members: int, partitions: int, clean: bool, seconds: float
@@ -199,7 +200,7 @@ def come_and_go(history: History, names: list[str], loads: Loads) -> None:
         come_to_rest(history, loads)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(60))
 @given(st.integers(2, 5), st.integers(1, 12), st.lists(NAMES, max_size=8), st.booleans(), st.data())
 def test_whoever_comes_and_goes_all_is_still_afterwards(
     members: int, partitions: int, names: list[str], settled: bool, data: st.DataObject

@@ -20,6 +20,7 @@ from services.assigner.model.lag.responses import (
 from services.assigner.policy.responses.answering import Need
 from services.assigner.policy.responses.facts import LaneFacts, LeaseFacts, MemberFacts, ResponseFacts
 from services.assigner.policy.responses.kinds import KINDS
+from tests.support.examples import examples
 
 AMOUNTS = st.one_of(st.floats(0.0, 1e9), st.sampled_from([0.0, 1e-300, 9.0, 90.0, float("inf")]))
 COUNTS = st.one_of(st.integers(0, 10**12), st.sampled_from([10, 10_000]))
@@ -71,7 +72,7 @@ def within(policy: ResponsePolicy, need: Need) -> bool:
             return after == {"share": reach} and 0 < reach < 1
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(75))
 @given(facts=groups(), reach=st.one_of(PARTS, st.floats(1.01, 20.0)), budget=st.integers(-1, 200))
 def test_a_response_stays_within_its_policy(facts: ResponseFacts, reach: float, budget: int) -> None:
     for kind in KINDS:
@@ -80,7 +81,7 @@ def test_a_response_stays_within_its_policy(facts: ResponseFacts, reach: float, 
             assert all(within(policy, need) for need in kind.needs(facts, Responses((policy,))))
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(75))
 @given(facts=groups(), reach=PARTS)
 def test_what_members_are_told_leaves_every_lane_a_share(facts: ResponseFacts, reach: float) -> None:
     shift = ResponsePolicy(ResponseKind.SHIFT_SHARES, mode=ResponseMode.AUTOMATIC, reach=reach)

@@ -21,6 +21,7 @@ from services.assigner.policy.improvement import Band, improve
 from services.assigner.policy.measured_loads import Sample
 from services.assigner.policy.member_work import ToldWork
 from services.assigner.policy.slow_members import probing_capacities, slow_members
+from tests.support.examples import examples
 from tests.unit.assigner.groups import context, member
 from tests.unit.assigner.policy.fleet import HANDLERS, POLICY, RECORD_SECONDS, Fleet
 
@@ -175,7 +176,7 @@ MEMBERS, LEASES = 24, 48
 EVEN = LEASES // MEMBERS
 
 
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=examples(3))
 @given(cores=st.floats(0, 1e9), handlers=st.integers(1, 10**9), part=st.floats(0, 2))
 def test_a_liar_draws_a_bounded_part_of_the_leases(cores: float, handlers: int, part: float) -> None:
     assert lied_to(cores, handlers, part) <= 9 * EVEN

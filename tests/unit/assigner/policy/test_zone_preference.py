@@ -12,6 +12,7 @@ from services.assigner.model.commands import Balance, JoinMember, Loads, RemoveM
 from services.assigner.model.events import GoneReason, RevokesStarted
 from services.assigner.model.rules import SetSpreading, Zones
 from services.assigner.policy import layout, zone_preference
+from tests.support.examples import examples
 from tests.unit.assigner.groups import SPEC, History, check_single_holder, hello, member
 from tests.unit.assigner.scenarios.test_spreading import TWO_ZONES, at, fleet, settle, strangers
 
@@ -129,7 +130,7 @@ def at_rest(history: History, loads: Loads) -> int:
     raise AssertionError("the balance does not settle")
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60))
 @given(
     st.lists(st.sampled_from(["a", "b", "c", "d", ""]), min_size=1, max_size=7),
     st.lists(st.floats(0.05, 2.0), min_size=18, max_size=18),

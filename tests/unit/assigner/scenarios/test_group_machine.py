@@ -46,6 +46,7 @@ from services.assigner.model.group import GroupSpec
 from services.assigner.policy import balance
 from services.assigner.policy.by_number import place
 from services.assigner.servicer.reads import group_message, leases_page
+from tests.support.examples import examples
 from tests.support.metered_clock import MeteredClock
 from tests.unit.assigner.groups import (
     SPEC,
@@ -188,7 +189,7 @@ class GroupMachine(RuleBasedStateMachine):
         assert codec.encode_state(state) == codec.encode_state(self.history.state)
 
 
-GroupMachine.TestCase.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+GroupMachine.TestCase.settings = settings(max_examples=examples(40), stateful_step_count=40)
 TestGroupMachine = GroupMachine.TestCase
 
 

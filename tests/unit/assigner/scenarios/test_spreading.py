@@ -21,6 +21,7 @@ from services.assigner.model.events import (
 )
 from services.assigner.model.rules import Ban, BanMember, PinLease, SetSpreading, Zones
 from services.assigner.policy.layout import layout
+from tests.support.examples import examples
 from tests.unit.assigner.groups import SPEC, History, check_single_holder, hello, member, registered, seen
 
 
@@ -140,7 +141,7 @@ def test_where_all_are_on_one_host_nothing_is_kept_apart() -> None:
     assert history.do(Balance(tuple(history.state.members))) == []
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=examples(40))
 @given(
     st.lists(st.sampled_from(["h1", "h2", "h3", "h4"]), min_size=1, max_size=8),
     st.integers(1, 12),

@@ -109,6 +109,9 @@ def test_lists_page_and_filter() -> None:
         await Wire(mesh).hello(group="b", client_id="job", capabilities=[SPARK])
         queries = await call(mesh, "ListMembers", api.ListMembersRequest(spark=True), api.ListMembersResponse)
         assert [(m.client_id, m.spark) for m in queries.members] == [("job", True)]
+        with pytest.raises(Invalid, match="groups a, b have this lease") as several:
+            await call(mesh, "ExplainLease", api.ExplainLeaseRequest(lease="logs/live/1/0"), api.ExplainLeaseResponse)
+        assert several.value.choices == ("a", "b")
         with pytest.raises(Invalid):
             await call(mesh, "ListLeases", api.ListLeasesRequest(page_size=-1), api.ListLeasesResponse)
         with pytest.raises(NotFound):

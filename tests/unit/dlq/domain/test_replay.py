@@ -28,6 +28,7 @@ from services.dlq.model.events import (
     Skips,
 )
 from services.dlq.model.letters import Cursor
+from tests.support.examples import examples
 
 DECIDER = ReplayDecider()
 CREATE = CreateReplay(ReplaySpec("logs"), 30, [Position(1, 0, 30)])
@@ -196,7 +197,7 @@ class Histories(RuleBasedStateMachine):
 
 
 TestHistories = Histories.TestCase
-TestHistories.settings = settings(max_examples=60, stateful_step_count=30, deadline=None)
+TestHistories.settings = settings(max_examples=examples(60), stateful_step_count=30)
 
 
 def test_an_event_of_the_wrong_order_still_folds() -> None:

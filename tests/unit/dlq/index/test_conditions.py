@@ -12,6 +12,7 @@ from services.dlq.index.conditions import ANYTHING, condition_of
 from services.dlq.index.letter_index import DlqPartition, LetterIndex, Reading
 from services.dlq.model.filter import matches, parse_filter
 from services.dlq.model.letters import Letter
+from tests.support.examples import examples
 from tests.unit.dlq.letters import letter
 
 PART: Final = DlqPartition("logs", 1, 0)
@@ -60,7 +61,7 @@ def found(index: LetterIndex, filter: Filter) -> set[Letter]:
     return set(index.scan("logs", None, 100, condition_of(filter)).letters)
 
 
-@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(100), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(filter=FILTERS)
 def test_a_condition_lets_through_what_the_filter_does(index: LetterIndex, filter: Filter) -> None:
     wanted = {each for each in LETTERS if matches(filter, each)}

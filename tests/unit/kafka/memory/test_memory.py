@@ -232,7 +232,7 @@ def test_only_an_election_ends_connections_and_nothing_is_lost() -> None:
     play(scenario)
 
 
-def test_descriptions_at_once_share_a_request_as_on_real_clusters() -> None:
+def test_descriptions_at_once_share_a_request() -> None:
     async def scenario(kafka: MemoryKafka, cluster: MemoryCluster) -> None:
         admin = kafka.cluster("east:9092", "").admin()
         first, second = await asyncio.gather(*(admin.describe_topics(["logs"]) for _ in range(2)))

@@ -16,6 +16,7 @@ from braid.kernel.ports import Fingerprint
 from braid.kernel.progress.fields import Attempts, EnvelopeFields, LaneShare
 from braid.kernel.progress.ranges import EMPTY, Ranges
 from braid.kernel.progress.tracker import Progress
+from tests.support.examples import examples
 from tests.unit.kernel.envelope.drawn_progress import progress, units
 
 Encoder = Callable[[EnvelopeFields, int], EncodedCommit]
@@ -48,7 +49,7 @@ def test_what_fits_comes_back_equal(fields: EnvelopeFields) -> None:
 
 
 @given(progress(), st.integers(-5, 90))
-@settings(max_examples=300)
+@settings(max_examples=examples(90))
 def test_truncation_never_claims_more_nor_exceeds_the_limit(fields: EnvelopeFields, limit_units: int) -> None:
     assert_truthful(encode, fields, limit_units)
 

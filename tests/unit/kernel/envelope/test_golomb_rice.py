@@ -15,6 +15,7 @@ from braid.kernel.envelope.wire import read_varint, unzigzag
 from braid.kernel.errors import Invalid
 from braid.kernel.progress.fields import EnvelopeFields
 from braid.kernel.progress.ranges import Ranges
+from tests.support.examples import examples
 
 ANCHOR: Final = 1_000
 OFFSET_MAX: Final = (1 << 63) - 1
@@ -94,7 +95,7 @@ def test_the_size_of_a_part_is_never_more_than_foretold(done: Ranges, part: floa
 
 
 @given(st.binary(max_size=400), st.integers(-5, 5) | st.integers(OFFSET_MAX - 5, OFFSET_MAX + 5))
-@settings(max_examples=2_000)
+@settings(max_examples=examples(500))
 def test_any_bytes_are_a_set_or_refused(data: bytes, start: int) -> None:
     try:
         edges = read_rice(data, start)

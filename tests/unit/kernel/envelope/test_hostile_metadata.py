@@ -16,6 +16,7 @@ from braid.kernel.ports import Fingerprint
 from braid.kernel.progress.fields import Attempts, Cursor, EnvelopeFields, LaneShare
 from braid.kernel.progress.ranges import Ranges
 from braid.kernel.progress.tracker import Progress
+from tests.support.examples import examples
 from tests.unit.kernel.envelope.drawn_progress import OFFSET_MAX, progress, units
 
 # --- foreign, damaged, hostile
@@ -107,7 +108,7 @@ def test_malformed_bodies_are_damage_even_under_a_right_checksum(body: bytes) ->
 
 
 @given(progress(), st.data())
-@settings(max_examples=150)
+@settings(max_examples=examples(60))
 def test_a_flipped_bit_or_another_offset_is_noticed(fields: EnvelopeFields, data: st.DataObject) -> None:
     commit = encode(fields)
     assert decode(commit.offset + 1, commit.metadata).kind is MetadataKind.DAMAGED
@@ -126,7 +127,7 @@ def test_any_text_is_survived(offset: int, text: str, prefixed: bool, log_end: i
 
 
 @given(st.integers(0, OFFSET_MAX), st.binary(max_size=200), st.binary(max_size=60))
-@settings(max_examples=500, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(150), suppress_health_check=[HealthCheck.too_slow])
 def test_any_body_under_a_right_checksum_is_survived(offset: int, body: bytes, ranges: bytes) -> None:
     cursor_done = bytes([4 << 3 | 2, len(ranges)]) + ranges
     for candidate in (body, bytes([5 << 3 | 2, len(cursor_done)]) + cursor_done, bytes([0x42, len(ranges)]) + ranges):

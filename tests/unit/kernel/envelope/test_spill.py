@@ -13,6 +13,7 @@ from braid.kernel.limits.envelope import SPILL_BYTES_MAX
 from braid.kernel.ports import TopicPartition
 from braid.kernel.progress.fields import EnvelopeFields, SpillPointer
 from braid.kernel.progress.tracker import Progress
+from tests.support.examples import examples
 from tests.unit.kernel.envelope.drawn_progress import progress
 from tests.unit.kernel.envelope.test_codec import assert_truthful
 
@@ -20,7 +21,7 @@ PLACE = TopicPartition("braid.logs.live.1", 7)
 
 
 @given(progress(), st.integers(-5, 400), st.booleans())
-@settings(max_examples=300)
+@settings(max_examples=examples(100))
 def test_a_commit_beside_a_record_is_truthful_and_within_bounds(
     fields: EnvelopeFields, limit_units: int, ascii_only: bool
 ) -> None:

@@ -11,6 +11,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from braid.kernel.progress import delivered as delivered_records
 from braid.kernel.progress.ranges import Ranges
 from braid.kernel.progress.tracker import Progress
+from tests.support.examples import examples
 
 HORIZON = 400
 
@@ -128,7 +129,7 @@ class Model(RuleBasedStateMachine):
 
 
 TestModel = Model.TestCase
-TestModel.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+TestModel.settings = settings(max_examples=examples(30), stateful_step_count=40)
 
 
 class ForgetfulModel(Model):
@@ -144,4 +145,4 @@ class ForgetfulModel(Model):
 
 
 TestForgetfulModel = ForgetfulModel.TestCase
-TestForgetfulModel.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+TestForgetfulModel.settings = settings(max_examples=examples(30), stateful_step_count=40)

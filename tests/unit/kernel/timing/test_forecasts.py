@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from braid.kernel.timing.days import DAY_SECONDS
 from braid.kernel.timing.forecasts import FillSeries, Forecast
+from tests.support.examples import examples
 
 LEVEL = 0.9e12
 SEEDS = st.integers(0, 1 << 16)
@@ -44,7 +45,7 @@ def watched(disk: Disk, dice: random.Random, start: float = 0.0, noise: float = 
     return now, series.forecast(LEVEL)
 
 
-@settings(max_examples=15)
+@settings(max_examples=examples(15))
 @given(seed=SEEDS, days=st.floats(0.25, 7.0))
 def test_a_steady_disk_is_forecast_within_a_tenth(seed: int, days: float) -> None:
     dice = random.Random(seed)
@@ -54,7 +55,7 @@ def test_a_steady_disk_is_forecast_within_a_tenth(seed: int, days: float) -> Non
     assert forecast.seconds == pytest.approx(disk.full_at - now, rel=0.1)
 
 
-@settings(max_examples=15)
+@settings(max_examples=examples(15))
 @given(seed=SEEDS, days=st.floats(3.0, 7.0))
 def test_a_daily_disk_is_forecast_within_a_tenth(seed: int, days: float) -> None:
     dice = random.Random(seed)
@@ -65,7 +66,7 @@ def test_a_daily_disk_is_forecast_within_a_tenth(seed: int, days: float) -> None
     assert forecast.seconds == pytest.approx(disk.full_at - now, rel=0.1)
 
 
-@settings(max_examples=10)
+@settings(max_examples=examples(10))
 @given(seed=SEEDS)
 def test_a_restart_forgets_waves_but_not_that_it_fills(seed: int) -> None:
     dice = random.Random(seed)

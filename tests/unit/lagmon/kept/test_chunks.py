@@ -13,6 +13,7 @@ from braid.kernel.limits.lagmon.kept_lag import KEPT_LAG_SHARD_SERIES
 from services.lagmon.kept.chunks import Chunk, Damaged, chunk_of, encode_chunk, encode_entry, read_journal
 from services.lagmon.kept.reading import ChunkFile
 from services.lagmon.kept.rows import Column, Flag, SeriesKey, Step
+from tests.support.examples import examples
 from tests.unit.lagmon.kept.kept_steps import START_MS, histories, known, same, step_of, steps_of
 
 
@@ -25,7 +26,7 @@ def _journal(steps: list[Step]) -> list[bytes]:
 
 
 @given(histories(most=20))
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 def test_a_chunk_is_read_as_it_was_written(steps: list[Step]) -> None:
     chunk = chunk_of(steps)
     found = _opened(encode_chunk(chunk))
@@ -95,7 +96,7 @@ def test_a_changed_byte_ends_a_journal_before_it() -> None:
 
 
 @given(histories(most=20))
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 def test_a_journal_is_read_as_it_was_written(steps: list[Step]) -> None:
     found, _ = read_journal(b"".join(_journal(steps)))
     assert len(found) == len(steps)

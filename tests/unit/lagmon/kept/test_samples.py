@@ -12,6 +12,7 @@ from services.lagmon.kept.rows import Step
 from services.lagmon.kept.sampling import Sample, Sampler
 from services.lagmon.model.lag import LagRow, RowKey, Source
 from services.lagmon.policy import Now
+from tests.support.examples import examples
 from tests.unit.lagmon.kept.kept_steps import Values
 from tests.unit.lagmon.kept.plain_sampling import PlainSampler
 
@@ -63,7 +64,7 @@ def by_series(step: Step) -> dict[object, Values]:
     return {key: Values(*step.columns[:, at].tolist()) for at, key in enumerate(step.keys)}
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(20))
 @given(st.integers(0, 2**32))
 def test_columns_make_the_steps_that_lanes_make_one_by_one(seed: int) -> None:
     play(seed)

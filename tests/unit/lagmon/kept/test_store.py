@@ -12,6 +12,7 @@ from services.lagmon.kept.files import DirectoryFiles, Files, MemoryFiles
 from services.lagmon.kept.reading import Query, read_page
 from services.lagmon.kept.rows import KeptRow, KeyTable, SeriesKey, Step
 from services.lagmon.kept.store import KeptStore, sum_of
+from tests.support.examples import examples
 from tests.unit.lagmon.kept.kept_steps import KEYS, START_MS, histories, rows_by_hand, step_of, steps_of
 
 FINE_MS, COARSE_MS = 10_000, 300_000
@@ -98,7 +99,7 @@ def restarted(files: Files) -> KeptStore:
 
 
 @given(histories())
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25))
 def test_rows_are_those_that_were_kept(steps: list[Step]) -> None:
     store = KeptStore(MemoryFiles(), 1 << 30)
     keep(store, steps)
@@ -109,7 +110,7 @@ def test_rows_are_those_that_were_kept(steps: list[Step]) -> None:
 
 
 @given(histories())
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25))
 def test_coarse_rows_sum_up_the_fine(steps: list[Step]) -> None:
     store = KeptStore(MemoryFiles(), 1 << 30)
     keep(store, steps)

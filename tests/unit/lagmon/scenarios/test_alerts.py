@@ -51,11 +51,11 @@ async def alerts(mesh: Mesh, instance: str = "lagmon-0", *, resolved: bool = Fal
 
 
 async def until(mesh: Mesh, name: str, state: int, seconds: float, instance: str = "lagmon-0") -> float:
-    """Waits until an alert is in a state; returns how long that took."""
+    """Waits until an alert is in a state; returns how long that took, to a hundredth of the time that it may take."""
     began = mesh.clock.elapsed()
     while (found := (await alerts(mesh, instance, resolved=True)).get(name)) is None or found.state != state:
         assert mesh.clock.elapsed() - began < seconds, found
-        await mesh.clock.sleep(0.1)
+        await mesh.clock.sleep(max(0.1, seconds / 100))
     return mesh.clock.elapsed() - began
 
 

@@ -2,14 +2,17 @@
 
 from unittest.mock import AsyncMock
 
+import pytest
+
 from braid.api.lagmon.v1 import alert_pb2
 from braid.api.mesh.v1 import endpoint_pb2 as pb
 from braid.host.tls.faults import SERVER_EXPIRED
 from braid.kernel.errors import Unavailable
-from braid.kernel.limits.lagmon.alerts import ALERT_CERTIFICATES_SECONDS
+from braid.kernel.limits.lagmon.alerts import ALERT_CERTIFICATES_SECONDS, ALERT_PAST_WAIT_SECONDS
 from braid.kernel.ports import RpcChannel
 from braid.kernel.timing.days import DAY_MS
 from braid.rpc.memory.transport import MemoryTransport
+from services.lagmon.alerts import certificate_peers
 from services.lagmon.alerts.codec import ALERTS
 from services.lagmon.servicer.service import Lagmon
 from tests.unit.lagmon.mesh import Mesh
@@ -18,6 +21,7 @@ from tests.unit.lagmon.scenarios.test_alerts import FIRING, alerts, play, settle
 PAGE = "certificate/registry-0/certificate-page"
 TICKET = "certificate/registry-0/certificate-ticket"
 RESOLVED = alert_pb2.ALERT_STATE_RESOLVED
+LOOK_SECONDS = 15.0
 
 
 def use(mesh: Mesh, *days: float, instance: str = "registry-0") -> None:
@@ -29,22 +33,24 @@ def use(mesh: Mesh, *days: float, instance: str = "registry-0") -> None:
     mesh.replicas[instance].certificates = lambda: times
 
 
-def test_a_certificate_is_told_once_renewed_and_resolved() -> None:
+def test_a_certificate_is_told_once_renewed_and_resolved(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(certificate_peers, "ALERT_CERTIFICATES_SECONDS", LOOK_SECONDS)  # less time is played
+
     async def scene(mesh: Mesh) -> None:
         first = await settled(mesh)
-        await mesh.clock.sleep(2 * ALERT_CERTIFICATES_SECONDS)
+        await mesh.clock.sleep(2 * LOOK_SECONDS)
         assert await alerts(mesh, first) == {}  # a plain mesh
         use(mesh, 20)
-        await until(mesh, TICKET, FIRING, 2 * ALERT_CERTIFICATES_SECONDS + 5, first)
+        await until(mesh, TICKET, FIRING, 2 * LOOK_SECONDS + ALERT_PAST_WAIT_SECONDS, first)
         alert = (await alerts(mesh, first))[TICKET]
         assert alert.certificate == "registry-0"
         assert "ends in 20.0 days" in alert.summary
         assert (alert.command, alert.runbook) == ("braid doctor", "docs/runbooks/certificate-ticket.md")
         use(mesh, 2)
-        await until(mesh, PAGE, FIRING, 2 * ALERT_CERTIFICATES_SECONDS + 5, first)
+        await until(mesh, PAGE, FIRING, 2 * LOOK_SECONDS + ALERT_PAST_WAIT_SECONDS, first)
         assert set(await alerts(mesh, first)) == {PAGE, TICKET}
         use(mesh, 365)
-        await until(mesh, PAGE, RESOLVED, ALERT_CERTIFICATES_SECONDS + 10, first)
+        await until(mesh, PAGE, RESOLVED, LOOK_SECONDS + 10, first)
         assert await told(mesh) == [("fired", TICKET), ("fired", PAGE), ("resolved", PAGE), ("resolved", TICKET)]
         codec, state = ALERTS.codec, mesh.replicas[first].aggregates.state(ALERTS, "mesh")
         assert codec.decode_state(codec.encode_state(state)) == state

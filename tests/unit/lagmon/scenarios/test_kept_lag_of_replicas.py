@@ -16,6 +16,7 @@ from tests.unit.lagmon.mesh import Mesh
 Scene = Callable[[Mesh], Coroutine[Any, Any, None]]
 STEP_MS = 10_000
 GROUPS = ("g0", "g1", "g2")
+ASKED_MS = 100_000
 AWAY_SECONDS = 45.0
 
 
@@ -25,7 +26,7 @@ def play(scene: Scene) -> None:
         mesh.channel(partitions=1)
         mesh.assigner.groups = dict.fromkeys(GROUPS, ())
         mesh.me.tasks.spawn(work(mesh), "groups")
-        await mesh.clock.sleep(60.0)
+        await mesh.clock.sleep(40.0)
         await scene(mesh)
 
     run_virtual(run())
@@ -45,7 +46,7 @@ async def work(mesh: Mesh) -> None:
 async def asked(mesh: Mesh, number: int, **request: object) -> api.ListLagHistoryResponse:
     """The rows of one replica's answer that must be closed by now."""
     until_ms = mesh.clock.now_ms() // STEP_MS * STEP_MS - STEP_MS
-    how = {"step_ms": STEP_MS, "since_ms": until_ms - 150_000, "until_ms": until_ms, **request}
+    how = {"step_ms": STEP_MS, "since_ms": until_ms - ASKED_MS, "until_ms": until_ms, **request}
     return await mesh.history(f"lagmon-{number}", group="", **how)
 
 
@@ -55,7 +56,7 @@ async def check_alike(mesh: Mesh, behind: int) -> None:
     assert first.histories == second.histories
     assert [history.group for history in first.histories] == list(GROUPS)
     for history in first.histories:
-        assert len(history.steps) >= 14
+        assert len(history.steps) >= ASKED_MS // STEP_MS - 1
         assert all(after.time_ms - before.time_ms == STEP_MS for before, after in pairwise(history.steps))
     assert first.kept_since_ms == second.kept_since_ms > 0
     own = await asked(mesh, behind, own_only=True)
@@ -69,7 +70,7 @@ def test_a_killed_replica_answers_what_it_never_saw() -> None:
         mesh.processes["lagmon-1"].kill()
         await mesh.clock.sleep(AWAY_SECONDS)
         await mesh.serve("lagmon-1", Lagmon(mesh.kafka.process()))  # without what it kept
-        await mesh.clock.sleep(60.0)
+        await mesh.clock.sleep(35.0)
         await check_alike(mesh, behind=1)
 
     play(scene)
@@ -81,7 +82,7 @@ def test_a_paused_replica_answers_what_it_slept_through(paused: int) -> None:
         mesh.processes[f"lagmon-{paused}"].pause()
         await mesh.clock.sleep(AWAY_SECONDS)
         mesh.processes[f"lagmon-{paused}"].resume()
-        await mesh.clock.sleep(60.0)
+        await mesh.clock.sleep(35.0)
         await check_alike(mesh, behind=paused)
 
     play(scene)

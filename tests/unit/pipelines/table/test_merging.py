@@ -23,6 +23,7 @@ from pipelines.table.merging import MergeJob, merge_rows
 from pipelines.table.reading import open_table
 from pipelines.table.rows import out_of_order
 from pipelines.table.writer import TableWriter
+from tests.support.examples import examples
 from tests.support.record_identity import Identity, identity_of
 from tests.support.table_rows import PRODUCERS, Copy, merge, staged_by_tasks, task_batches
 
@@ -93,14 +94,14 @@ def play(path: Path, story: Sequence[tuple[list[Copy], str]]) -> list[Copy]:
     return sent
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25))
 @given(st.lists(st.tuples(BATCH, FATES), max_size=5))
 def test_each_record_is_there_once_whatever_happens(story: list[tuple[list[Copy], str]]) -> None:
     with TemporaryDirectory() as name:
         check(Path(name), play(Path(name), story))
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=examples(20))
 @given(BATCH, st.lists(BATCH, max_size=3))
 def test_merging_again_changes_nothing(first: list[Copy], later: list[list[Copy]]) -> None:
     with TemporaryDirectory() as name:

@@ -59,6 +59,7 @@ async def _the_fullest_disk_and_bytes_taken_are_told(mesh: Mesh) -> None:
     assert load.bytes_per_s - quiet == pytest.approx(2_000 * 76 / LOAD_LOOK_SECONDS, rel=0.25)
     listed = await mesh.client.unary("ListClusters", api.ListClustersRequest(), api.ListClustersResponse)
     assert listed.clusters[0].status.load == load
+    assert listed.clusters[0].status.evidence.looked_ms > 0, "a list tells how long appends take, too"
     assert float(gauge(mesh, "braid_cluster_disk_free_bytes")) == load.free_bytes
     assert float(gauge(mesh, "braid_cluster_taken_bytes_per_second")) == load.bytes_per_s
 

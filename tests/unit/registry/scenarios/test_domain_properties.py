@@ -15,6 +15,7 @@ from services.registry.model.channels import LEGAL, Channel, ChannelRef, Channel
 from services.registry.model.stream_commands import StreamCommand
 from services.registry.model.stream_events import ChannelPlanned, ChannelRetired, TrafficMoved
 from services.registry.model.streams import FailoverMode, Stream, StreamSpec
+from tests.support.examples import examples
 
 CLUSTERS = st.sampled_from(["east", "west"])
 LANES = st.sampled_from(["live", "dlq"])
@@ -80,7 +81,7 @@ def run(commands: list[StreamCommand]) -> Run:
     return made
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(60))
 @given(RARELY_DELETED)
 def test_channels_only_take_legal_steps(commands: list[StreamCommand]) -> None:
     states = run(commands).states
@@ -104,7 +105,7 @@ def _check_channel(channel: Channel) -> None:
         assert channel.retiring
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(60))
 @given(RARELY_DELETED)
 def test_generations_are_unique_and_routes_only_grow(commands: list[StreamCommand]) -> None:
     made = run(commands)
@@ -122,7 +123,7 @@ def test_generations_are_unique_and_routes_only_grow(commands: list[StreamComman
             assert event.ref in seen
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(60))
 @given(RARELY_DELETED)
 def test_a_lane_with_a_route_keeps_one_for_its_streams_life(commands: list[StreamCommand]) -> None:
     states = run(commands).states
@@ -131,7 +132,7 @@ def test_a_lane_with_a_route_keeps_one_for_its_streams_life(commands: list[Strea
             assert all(after.active(lane) for lane in before.spec.lanes if before.active(lane))
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(60))
 @given(RARELY_DELETED, st.integers(0, 80))
 def test_folding_all_equals_folding_the_tail_from_a_snapshot(commands: list[StreamCommand], cut: int) -> None:
     made = run(commands)

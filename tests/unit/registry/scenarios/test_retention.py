@@ -5,6 +5,7 @@ The clusters' retention is at work here: a broker looks 30 s after it has starte
 
 import asyncio
 from collections.abc import Callable, Coroutine
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -92,6 +93,7 @@ async def retention_events(mesh: Mesh) -> list[str]:
 async def tail_after_return(mesh: Mesh, failover: stream_pb2.FailoverMode.ValueType) -> int:
     """Where the log starts once the cluster is back and looked twice; its group has done nothing since."""
     await carrying(mesh, failover)
+    mesh.tuning = replace(mesh.tuning, probe_interval_seconds=2.0)  # of those that wait for the broker's two looks
     await away_for_days(mesh)
     mesh.kafka.named("east").start()
     await asyncio.sleep(LOOKED_TWICE_SECONDS)

@@ -9,6 +9,7 @@ from braid.kernel.errors import Compacted, CorruptHistory
 from braid.kernel.ports import HistoryId, Loaded, Snapshot
 from braid.runtime.histories.fold import Fold, state_hash
 from tests.support.counters import COUNTERS, Added, Counter
+from tests.support.examples import examples
 
 HISTORY = HistoryId("registry", "counter", "total")
 KIND = COUNTERS.erased()
@@ -28,7 +29,7 @@ def _folded(events: list[bytes]) -> Fold:
 
 
 @given(st.lists(st.integers(0, 9), max_size=30))
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=examples(30))
 def test_a_fold_from_any_snapshot_equals_the_fold_of_all(amounts: list[int]) -> None:
     events = _events(amounts)
     whole = _folded(events)

@@ -20,6 +20,7 @@ from services.assigner.model.leases.lease import split
 from services.assigner.model.leases.table import Leases
 from services.assigner.model.members import MemberColumns, Members, gathered
 from services.assigner.policy.lease_names import names_of
+from tests.support.examples import examples
 from tests.unit.assigner.groups import SPEC, hello, joined, member, seen
 from tests.unit.assigner.scenarios.test_group_machine import GroupMachine
 
@@ -80,7 +81,7 @@ class ColumnsMachine(GroupMachine):
         check_columns(self.history.state)
 
 
-ColumnsMachine.TestCase.settings = settings(max_examples=40, stateful_step_count=30, deadline=None)
+ColumnsMachine.TestCase.settings = settings(max_examples=examples(20), stateful_step_count=30)
 TestColumns = ColumnsMachine.TestCase
 
 
@@ -182,7 +183,7 @@ def test_changing_one_of_many_members_shares_all_other_buckets() -> None:
     assert changed.with_member(before[member(7)]) == before
 
 
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 @given(st.lists(st.tuples(st.integers(1, 12), st.booleans(), st.booleans()), max_size=600))
 def test_changed_members_have_the_columns_of_members_made_anew(steps: list[tuple[int, bool, bool]]) -> None:
     known = Members(joined(12).state.members)

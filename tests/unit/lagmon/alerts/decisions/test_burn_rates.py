@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from braid.kernel.limits.lagmon.alerts import ALERT_TARGETS_MAX
 from services.lagmon.alerts.decisions.burn_rates import FAST, SLOW, STEADY, BurnRates
+from tests.support.examples import examples
 
 BUDGET = 0.001
 
@@ -80,7 +81,7 @@ def test_targets_beyond_the_bound_are_counted_not_kept() -> None:
     assert len(rates) == ALERT_TARGETS_MAX
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(15))
 @given(
     st.lists(st.tuples(st.sampled_from([True, False, None]), st.integers(1, 700)), max_size=25),
     st.floats(0.0, 10_000.0),

@@ -27,6 +27,7 @@ from services.lagmon.alerts.decisions.lanes.numbers import NumberedLanes
 from services.lagmon.alerts.decisions.model import RULES, AlertKey
 from services.lagmon.alerts.decisions.tracker import Pending
 from services.lagmon.model.lag import LagRow, RowKey, Source
+from tests.support.examples import examples
 from tests.unit.lagmon.alerts.decisions.plain_evaluation import PlainEvaluation
 from tests.unit.lagmon.alerts.decisions.test_domain import played
 
@@ -153,7 +154,7 @@ def urgency(pending: Pending) -> tuple[int, AlertKey]:
     return RULES[pending.key.rule].severity, pending.key
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(10))
 @given(st.integers(0, 2**32))
 def test_columns_tell_what_the_rules_tell_lane_by_lane(seed: int) -> None:
     play_world(seed)

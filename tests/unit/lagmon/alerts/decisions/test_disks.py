@@ -13,6 +13,7 @@ from services.lagmon.alerts.decisions.cluster_rules import cluster_conditions
 from services.lagmon.alerts.decisions.copies import Copies
 from services.lagmon.alerts.decisions.disks import Disks
 from services.lagmon.alerts.decisions.facts import ClusterFacts, DiskReading, Facts, Health
+from tests.support.examples import examples
 
 GB = 10**9
 TOTAL = 1_000 * GB
@@ -85,7 +86,7 @@ def test_a_forecast_names_its_time_and_its_error() -> None:
     assert forecast is not None and forecast.soonest < forecast.seconds < forecast.latest
 
 
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=examples(6))
 @given(st.randoms(use_true_random=False), st.floats(0.01, 0.95), st.sampled_from(["saw", "square", "dice", "wave"]))
 def test_use_that_varies_little_fills_nothing(dice: random.Random, free: float, shape: str) -> None:
     period, most = dice.uniform(60.0, 40_000.0), free * TOTAL / (ALERT_DISK_TAKEN + 1)

@@ -96,7 +96,7 @@ def stalling(dice: random.Random, at: int) -> tuple[float, LagRow]:
     return dice.uniform(3.0, 4.8) + stall, lag
 
 
-@pytest.mark.parametrize("hours", [2, pytest.param(24, marks=pytest.mark.extended)])
+@pytest.mark.parametrize("hours", [1, pytest.param(24, marks=pytest.mark.extended)])
 @pytest.mark.parametrize("day", [idle, stalling])
 def test_time_without_a_breach_pages_nobody(
     day: Callable[[random.Random, int], tuple[float, LagRow]], hours: int

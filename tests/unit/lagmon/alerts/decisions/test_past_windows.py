@@ -20,6 +20,7 @@ from services.lagmon.kept.rows import Column, Columns, Flag, SeriesKey, Step
 from services.lagmon.kept.sampling import Sample, Sampler
 from services.lagmon.model.lag import LagRow, RowKey, Source
 from services.lagmon.policy import Now
+from tests.support.examples import examples
 
 LANE = LaneKey("logs", "live", "g")
 SERIES = SeriesKey("g", "logs", "live")
@@ -115,7 +116,7 @@ def _story(dice: Random) -> Iterator[tuple[Seen | None, float]]:
             yield seen, pace if dice.random() < 0.98 else 7.0
 
 
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=examples(5))
 @given(st.integers(0, 2**32))
 def test_a_kept_past_says_nothing_that_all_samples_would_not(seed: int) -> None:
     tell_story(seed)

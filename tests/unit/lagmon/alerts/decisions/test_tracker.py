@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from braid.kernel.limits.lagmon.alerts import ALERT_QUIET_SECONDS
 from services.lagmon.alerts.decisions.model import RULES, AlertKey, Condition
 from services.lagmon.alerts.decisions.tracker import GONE, OVER, Tracker
+from tests.support.examples import examples
 
 KEY = AlertKey("group-unattended", "logs", "", "live", "indexer")
 DOWN = AlertKey("cluster-down", "", "east")
@@ -112,7 +113,7 @@ def test_changes_that_were_not_recorded_are_found_again() -> None:
     assert tracker.changes([DOWN]).firing == []
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60))
 @given(st.sampled_from(sorted(RULES)), st.sampled_from([True, False, None]), st.booleans())
 def test_nothing_flaps_on_constant_input(rule: str, holds: bool | None, fired: bool) -> None:
     key = KEY._replace(rule=rule)
@@ -125,7 +126,7 @@ def test_nothing_flaps_on_constant_input(rule: str, holds: bool | None, fired: b
     assert played.told == wanted
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60))
 @given(st.lists(st.tuples(st.sampled_from([True, False, None]), st.floats(0.1, 5.0)), max_size=120))
 def test_every_firing_is_followed_by_one_resolution(steps: list[tuple[bool | None, float]]) -> None:
     played = Played()
