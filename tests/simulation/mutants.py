@@ -387,6 +387,6 @@ MUTANTS: Final = (
         [(homing, "homeward", take_home_again)],
         ("slow-appends", "pause-service"),
         {"exclusive": True, "lease_seconds": 1.0, "fault_interval_seconds": 1.0, "mates": 1, "mated": 1},
-        shown_by=5,
+        shown_by=3,
     ),
 )
