@@ -69,6 +69,10 @@ class Summing:
         self._watch = Stopwatch()
         self._spent: defaultdict[str, float] = defaultdict(float)
 
+    def pytest_collection_finish(self) -> None:
+        """Begins anew: what collecting took is no test's."""
+        self._watch.lap()
+
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_makereport(self) -> Generator[None, pytest.TestReport, pytest.TestReport]:
         """Adds what was spent since the report before."""

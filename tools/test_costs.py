@@ -93,6 +93,10 @@ class Summing:
         self._last = read_cost(self._above)
         self._costs: defaultdict[str, Cost] = defaultdict(lambda: Cost(0.0, 0.0))
 
+    def pytest_collection_finish(self) -> None:
+        """Begins anew: what collecting took is no test's."""
+        self._last = read_cost(self._above)
+
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_makereport(self) -> Generator[None, pytest.TestReport, pytest.TestReport]:
         """Adds the cost since the report before."""

@@ -28,9 +28,15 @@ def test_a_system_that_does_not_tell_them_has_none(tmp_path: Path) -> None:
 
 def test_what_is_printed_is_what_the_list_is_made_of(tmp_path: Path) -> None:
     tests = tmp_path / "test_two.py"
-    tests.write_text("import time\ndef test_sleeps(): time.sleep(0.2)\ndef test_does_nothing(): pass\n")
+    tests.write_text(
+        "import time\n"
+        "time.sleep(0.3)  # is collected\n"
+        "def test_does_nothing_first(): pass\n"
+        "def test_sleeps(): time.sleep(0.2)\n"
+        "def test_does_nothing(): pass\n"
+    )
     command = [sys.executable, "-m", "pytest", "-p", "tools.seconds_spent", f"--rootdir={tmp_path}", str(tests)]
     done = subprocess.run(command, cwd=slow_tests.ROOT, capture_output=True, text=True, check=True)
     seconds = slow_tests.seconds_by_test(done.stdout)
-    assert len(seconds) == 2
+    assert len(seconds) == 3
     assert [test.partition("::")[2] for test in slow_tests.slow(seconds)] == ["test_sleeps"]
