@@ -3,7 +3,6 @@
 import asyncio
 import json
 import os
-import sys
 import urllib.request
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -25,9 +24,9 @@ from braid.rpc.mesh_client import ServiceClient
 from braid.rpc.methods import method_path
 from testbed.authority import ALICE, Authority
 from testbed.patience import in_time, until
+from tests.support.service_process import ServiceProcess, start_service
 
 pytestmark = [pytest.mark.timeout(300), pytest.mark.untimed]
-ROOT = Path(__file__).parents[2]
 ANN = "spiffe://test.local/user/ann"
 READY_SECONDS = 60.0
 
@@ -39,7 +38,7 @@ class Processes:
         self.directory = directory
         self.authority = authority
         self.settings = {"ACCESS": "enforced", "ADMINS": ANN, **settings}
-        self.running: dict[str, asyncio.subprocess.Process] = {}
+        self.running: dict[str, ServiceProcess] = {}
         self.ready: dict[str, dict[str, str]] = {}
 
     async def start(self, instance: str) -> None:
@@ -53,7 +52,7 @@ class Processes:
         await until(serves, f"{instance} does not serve", READY_SECONDS)
         self.ready[instance] = json.loads(file.read_text())
 
-    async def begin(self, instance: str) -> asyncio.subprocess.Process:
+    async def begin(self, instance: str) -> ServiceProcess:
         """Starts a process."""
         uri = f"spiffe://test.local/service/{instance}"
         tls = self.authority.service(self.directory / instance, uri)
@@ -63,12 +62,8 @@ class Processes:
         settings |= {"PARENT_PID": str(os.getpid()), **self.settings}
         environment = {**os.environ, **{f"BRAID_{name}": value for name, value in settings.items()}}
         module = f"services.{instance.partition('-')[0]}"
-        with (self.directory / f"{instance}.log").open("w") as log:
-            process = await asyncio.create_subprocess_exec(
-                sys.executable, "-m", module, cwd=ROOT, env=environment, stdout=log, stderr=log
-            )
-        self.running[instance] = process
-        return process
+        self.running[instance] = start_service(module, self.directory / f"{instance}.log", environment)
+        return self.running[instance]
 
     def log(self, instance: str) -> str:
         """The output of a process so far."""

@@ -1,9 +1,7 @@
 """A real registry process over SQLite and two real clusters: create, move, seal, drain; a cluster killed with -9."""
 
-import asyncio
 import json
 import os
-import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import ExitStack
 from pathlib import Path
@@ -22,9 +20,9 @@ from braid.rpc.mesh_client import ServiceClient
 from devmesh.processes.brokers import KafkaBroker
 from testbed.brokers import running_broker
 from testbed.patience import in_time, until
+from tests.support.service_process import ServiceProcess, start_service
 
 pytestmark = [pytest.mark.untimed, pytest.mark.timeout(600)]
-ROOT = Path(__file__).parents[2]
 READY_SECONDS = 30.0
 CALL_SECONDS = 60.0  # by the wall: a call that is not answered at all
 
@@ -35,7 +33,7 @@ class House:
     def __init__(self, directory: Path, brokers: dict[str, KafkaBroker]) -> None:
         self.directory = directory
         self.brokers = brokers
-        self.processes: list[asyncio.subprocess.Process] = []
+        self.processes: list[ServiceProcess] = []
         self.addresses: dict[str, str] = {}
         self.host = system_host()
         self.kafka = AioKafka("test")
@@ -46,11 +44,7 @@ class House:
         settings = {"STORE": f"sqlite://{self.directory}/store.db", "INSTANCE": instance, "READY_FILE": str(ready)}
         settings |= {"PARENT_PID": str(os.getpid()), "PRODUCER_SESSION_SECONDS": "3"}
         environment = {**os.environ, **{f"BRAID_{name}": value for name, value in settings.items()}}
-        with (self.directory / f"{instance}.log").open("w") as log:
-            process = await asyncio.create_subprocess_exec(
-                sys.executable, "-m", module, cwd=ROOT, env=environment, stdout=log, stderr=log
-            )
-        self.processes.append(process)
+        self.processes.append(start_service(module, self.directory / f"{instance}.log", environment))
         await self.until(lambda: _true(ready.exists()), READY_SECONDS, f"{instance} does not serve")
         self.addresses[instance] = json.loads(ready.read_text())["address"]
 

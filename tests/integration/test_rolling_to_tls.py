@@ -3,7 +3,6 @@
 import asyncio
 import json
 import os
-import sys
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 from pathlib import Path
@@ -21,10 +20,10 @@ from testbed.authority import Authority
 from testbed.patience import in_time, until
 from testbed.ports import free_port
 from tests.support.numbered_load import NumberedLoad
+from tests.support.service_process import ServiceProcess, start_service
 
 pytestmark = [pytest.mark.real, pytest.mark.untimed, pytest.mark.timeout(400)]
 
-ROOT: Final = Path(__file__).parents[2]
 INSTANCES: Final = ("registry-0", "registry-1", "assigner-0", "assigner-1")
 ANN: Final = "spiffe://test.local/user/ann"
 SHOP: Final = "spiffe://test.local/app/shop"
@@ -41,7 +40,7 @@ class Mesh:
         self.mutual = {instance: f"127.0.0.1:{free_port()}" for instance in INSTANCES}
         self._directory = directory
         self._authority = authority
-        self._running: dict[str, asyncio.subprocess.Process] = {}
+        self._running: dict[str, ServiceProcess] = {}
 
     async def restart(self, instance: str, mode: str) -> None:
         """Ends a replica, if it runs, and starts it in a mode; waits until it serves."""
@@ -61,14 +60,9 @@ class Mesh:
             settings |= {"TLS_CERTIFICATE": str(tls.certificate), "TLS_KEY": str(tls.key), "TLS_CA": str(tls.ca)}
             settings |= {"TLS_LISTEN": self.mutual[instance], "ADMINS": ANN}
         settings["ACCESS"] = "enforced" if mode == "required" else "open"
-        with (self._directory / f"{instance}-{mode}.log").open("w") as log:
-            self._running[instance] = await asyncio.create_subprocess_exec(
-                *(sys.executable, "-m", f"services.{instance.partition('-')[0]}"),
-                cwd=ROOT,
-                env={**os.environ, **{f"BRAID_{name}": value for name, value in settings.items()}},
-                stdout=log,
-                stderr=log,
-            )
+        log, module = self._directory / f"{instance}-{mode}.log", f"services.{instance.partition('-')[0]}"
+        environment = {**os.environ, **{f"BRAID_{name}": value for name, value in settings.items()}}
+        self._running[instance] = start_service(module, log, environment)
         await until(ready.exists, f"{instance} serves", READY_SECONDS)
         assert json.loads(ready.read_text())["address"] == settings["LISTEN"]
 

@@ -1,9 +1,7 @@
 """Signing in with a real provider, in a real browser, at a real console, over a real registry that verifies tokens."""
 
-import asyncio
 import json
 import os
-import sys
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
@@ -23,8 +21,9 @@ from testbed.authority import Authority
 from testbed.chromium import chromium_binary
 from testbed.patience import in_time, until
 from testbed.ports import free_port
-from tests.integration.test_access import ANN, READY_SECONDS, ROOT, Processes
+from tests.integration.test_access import ANN, READY_SECONDS, Processes
 from tests.support.openid_process import OpenIdProvider, openid_provider
+from tests.support.service_process import start_service
 
 pytestmark = [pytest.mark.real, pytest.mark.untimed, pytest.mark.timeout(500)]
 
@@ -98,10 +97,7 @@ async def _start_console(
     }
     own = {name: value for name, value in os.environ.items() if not name.startswith("BRAID_")}
     environment = own | {f"BRAID_{name}": value for name, value in settings.items()}
-    with (directory / "console.log").open("w") as log:
-        process = await asyncio.create_subprocess_exec(
-            sys.executable, "-m", "console.server", cwd=ROOT, env=environment, stdout=log, stderr=log
-        )
+    process = start_service("console.server", directory / "console.log", environment)
 
     async def end() -> None:
         if process.returncode is None:
