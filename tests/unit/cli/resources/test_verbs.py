@@ -51,6 +51,15 @@ async def test_json_is_stable() -> None:
     load = document["status"].pop("load")
     assert [load.pop(each) > 0 for each in ("measured_ms", "free_bytes", "total_bytes")] == [True] * 3
     assert load == {"broker": 1, "bytes_per_s": 0.0, "silent_brokers": [], "unmeasured": ""}
+    evidence = document["status"].pop("evidence")
+    assert {name: evidence[name] for name in ("failed", "brokers", "partitions", "gone", "denied", "falls")} == {
+        "failed": "",
+        "brokers": 1,
+        "partitions": 8,
+        "gone": [],
+        "denied": "",
+        "falls": 0,
+    }
     assert document == {
         "apiVersion": "braid/v1",
         "kind": "Cluster",
