@@ -2,7 +2,7 @@
 
 `python -m tools.suite tests/unit …`. Unit and contract tests come first, and take every core; with `--prepare`, what
 real processes need besides packages is obtained meanwhile (`make prepared`): much of that is waiting for the network.
-Then come tests of real processes that are marked `untimed`, four at a time, because they wait much of their time;
+Then come tests of real processes that are marked `untimed`, three at a time, because they wait much of their time;
 beside them, tests of their tiers that start no process. All others measure times, so they run alone, one after the
 other. Beside tests of real processes the simulation plays, and with `--check` all checks run (`make checks`): they
 measure no time, and run at idle priority, where they take no time from other processes. Where the system has no such
@@ -40,7 +40,7 @@ SECOND_LOOKS_MAX: Final = 3  # more failures at once are no accident
 STARVED_LOOKS_MAX: Final = 20  # unless the machine stood still for much of the time
 STARVED_SHARE: Final = 0.9  # given less of its time than this, a machine is starved
 SLOWEST_SHOWN: Final = 20
-UNTIMED_AT_ONCE: Final = 4  # on two cores three left a quarter of their time to what runs beside
+UNTIMED_AT_ONCE: Final = 3  # four on two cores make Spark and browsers miss deadlines of a minute
 _AT_ONCE: Final = "untimed or not real"  # what starts no processes measures none
 CACHE: Final = ".pytest_cache"
 CACHE_VIRTUAL: Final = f"{CACHE}/virtual"  # runs of pytest at the same time must not write one file

@@ -58,8 +58,9 @@ def together(items: Sequence[pytest.Item], grounds: Sequence[str]) -> list[pytes
 
 
 def fixtures_of(item: pytest.Item | None) -> list[str]:
-    """The fixtures that a test needs, directly or not."""
-    return list(getattr(item, "fixturenames", ()))
+    """The fixtures that a test needs, directly or not, without those that its own file makes: they are no grounds."""
+    own = vars(item.module) if isinstance(item, pytest.Function) else {}
+    return [name for name in getattr(item, "fixturenames", ()) if name not in own]
 
 
 def _rank(needed: Collection[str], grounds: Sequence[str]) -> int:
