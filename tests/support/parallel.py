@@ -22,26 +22,22 @@ from tests.support.grounds import GROUNDS
 
 LONGEST: Final = (  # grounds, or files of their own; what takes longest comes first
     "tests/e2e/test_docs.py",
-    "tests/e2e/test_dev.py",
     "tests/integration/pipelines/test_event_store.py",
-    "broker",  # small, beside three that are large
-    "tests/e2e/test_demo.py",
-    "tests/e2e/test_compose.py",
-    "whole_mesh",
-    "tests/e2e/console/test_access.py",
-    "tests/e2e/test_readme.py",
     "two_clusters",
-    "tests/e2e/console/test_sign_in.py",
-    "tests/integration/kafka/test_versions.py",
-    "tests/e2e/console/test_page.py",
+    "tests/e2e/test_demo.py",
     "tests/e2e/test_secure_mesh.py",
+    "tests/e2e/test_dev.py",
+    "tests/e2e/test_compose.py",
+    "tests/integration/kafka/test_versions.py",
     "tests/integration/test_least_privilege.py",
-    "tests/e2e/test_drill.py",
+    "tests/e2e/console/test_access.py",
     "tests/e2e/console/test_pictures.py",
-    "three_brokers",
+    "tests/e2e/test_drill.py",
     "one_cluster",
+    "whole_mesh",
 )
 
+# Each begins at once, and so does its ground: in another worker, which has not ended that ground by then.
 APART: Final = ("tests/integration/pipelines/test_event_store.py",)  # from others of their ground
 _ROOT: Final = Path(__file__).resolve().parents[2]
 _FUNCTION: Final = (ast.FunctionDef, ast.AsyncFunctionDef)

@@ -7,6 +7,7 @@ import pytest
 
 from tests.support.grounds import GROUNDS
 from tests.support.parallel import APART, LONGEST, first_of, grounds_of, scope_of
+from tools.suite import UNTIMED_AT_ONCE
 
 FIXTURE: Final = "import pytest\n@pytest.fixture(scope='module')\n"
 
@@ -68,3 +69,10 @@ def test_each_of_the_longest_is_a_ground_or_a_file_of_its_own(scope: str) -> Non
 def test_the_longest_begins_and_then_what_was_first() -> None:
     assert first_of(["tests/unit/test_a.py", LONGEST[1], LONGEST[0], "tests/unit/test_b.py"]) == LONGEST[0]
     assert first_of(["tests/unit/test_a.py", "tests/unit/test_b.py"]) == "tests/unit/test_a.py"
+
+
+@pytest.mark.parametrize("file", APART)
+def test_a_file_apart_and_its_ground_begin_in_two_workers(file: str) -> None:
+    """A worker that has played the one has ended the ground, and would refuse the tests of the other."""
+    (ground,) = grounds_of(Path(__file__).parents[3], file)
+    assert {file, ground} <= set(LONGEST[:UNTIMED_AT_ONCE])
