@@ -142,7 +142,8 @@ class FetchLoop:
         self._left.clear()
         known = {at: cursor.known_log for at, cursor in self._cursors.items()}
         self._fetcher.assign({at: cursor.progress.fetched for at, cursor in self._cursors.items()}, self._lanes, known)
-        self._fetcher.pause(list(self._paused))  # those that were paused before the fetcher knew of them
+        if self._paused:
+            self._fetcher.pause(list(self._paused))  # those that were paused before the fetcher knew of them
         self._assigned_at = self._host.clock.elapsed()
         self._stirred.set()
 

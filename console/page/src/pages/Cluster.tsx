@@ -16,7 +16,7 @@ import { usePast } from "../state/moment";
 import { nowOf, table, useView, value } from "../state/view";
 import { AlertList } from "./AlertList";
 import { diskShare } from "./Clusters";
-import { Title } from "./Title";
+import { NotThere, Title } from "./Title";
 
 export function ClusterPage(): ReactElement {
   const { name } = useParams({ strict: false }) as { name: string };
@@ -24,14 +24,7 @@ export function ClusterPage(): ReactElement {
   const now = nowOf(live);
   const cluster = value<Cluster>(live, "cluster");
   const cordoned = cluster.value?.status.cordoned ?? false;
-  if (refused(cluster)) {
-    return (
-      <>
-        <Title name={name} parent={["/clusters", "Clusters"]} history={`cluster/${name}`} />
-        <Staleness part={cluster} now_ms={now} />
-      </>
-    );
-  }
+  if (refused(cluster)) return <NotThere name={name} parent={["/clusters", "Clusters"]} history={`cluster/${name}`} part={cluster} now_ms={now} />;
   return (
     <>
       <Title name={name} parent={["/clusters", "Clusters"]} history={`cluster/${name}`} state={cluster.value ? <State state={cluster.value.status.health} /> : null}>

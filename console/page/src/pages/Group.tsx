@@ -21,7 +21,7 @@ import { nowOf, table, useView, value } from "../state/view";
 import { AlertList } from "./AlertList";
 import { IncidentCopy } from "./IncidentReport";
 import { LeaseTable, MemberTable } from "./GroupTables";
-import { Title } from "./Title";
+import { NotThere, Title } from "./Title";
 import { Why } from "./Why";
 
 /** A heat map with more partitions says less than the table. */
@@ -33,14 +33,7 @@ export function GroupPage(): ReactElement {
   const now = nowOf(live);
   const group = value<Group>(live, "group");
   const frozen = Boolean(group.value?.rules?.freeze);
-  if (refused(group)) {
-    return (
-      <>
-        <Title name={name} parent={["/groups", "Groups"]} history={`group/${name}`} />
-        <Staleness part={group} now_ms={now} />
-      </>
-    );
-  }
+  if (refused(group)) return <NotThere name={name} parent={["/groups", "Groups"]} history={`group/${name}`} part={group} now_ms={now} />;
   return (
     <>
       <Title name={name} parent={["/groups", "Groups"]} history={`group/${name}`} state={group.value ? <State state={frozen ? "frozen" : group.value.status.members > 0 ? "live" : "unattended"} /> : null}>

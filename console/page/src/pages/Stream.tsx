@@ -20,21 +20,14 @@ import { useAddress } from "../state/search";
 import { nowOf, table, useView, value } from "../state/view";
 import { AlertList } from "./AlertList";
 import { streamState } from "./Streams";
-import { Title } from "./Title";
+import { NotThere, Title } from "./Title";
 
 export function StreamPage(): ReactElement {
   const { name } = useParams({ strict: false }) as { name: string };
   const live = useView("stream", { name });
   const now = nowOf(live);
   const stream = value<Stream>(live, "stream");
-  if (refused(stream)) {
-    return (
-      <>
-        <Title name={name} parent={["/streams", "Streams"]} history={`stream/${name}`} />
-        <Staleness part={stream} now_ms={now} />
-      </>
-    );
-  }
+  if (refused(stream)) return <NotThere name={name} parent={["/streams", "Streams"]} history={`stream/${name}`} part={stream} now_ms={now} />;
   return (
     <>
       <Title name={name} parent={["/streams", "Streams"]} history={`stream/${name}`} state={stream.value ? <State state={streamState(stream.value)} /> : null}>

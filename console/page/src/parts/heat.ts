@@ -27,15 +27,16 @@ export interface HeatMatrix {
   lanes: { at: number; name: string }[];
 }
 
+/** Pixels of one character of a label, at the most that usual text takes. */
+const LABEL_CHARACTER = 6.5;
+
 /** A lane's name in so many pixels: whole, else without its stream, else cut; a name may not reach into the next one. */
 export function laneLabel(name: string, pixels: number): string {
   const characters = Math.floor(pixels / LABEL_CHARACTER);
-  const short = [name, name.slice(name.indexOf("/") + 1)].find((each) => each.length <= characters);
-  return short ?? (characters < 2 ? "" : `${name.slice(name.indexOf("/") + 1, name.indexOf("/") + characters)}…`);
+  const lane = name.slice(name.indexOf("/") + 1);
+  const whole = [name, lane].find((each) => each.length <= characters);
+  return whole ?? (characters < 2 ? "" : `${lane.slice(0, characters - 1)}…`);
 }
-
-/** Pixels of one character of a label, at the most that usual text takes. */
-const LABEL_CHARACTER = 6.5;
 
 /** Upper bounds of the levels 0 to 3. */
 export const BOUNDS: Readonly<Record<Heat, readonly number[]>> = {

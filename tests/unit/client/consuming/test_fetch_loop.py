@@ -18,14 +18,11 @@ from braid.kafka.memory.fetcher import MemoryFetcher
 from braid.kernel.ids import LeaseId
 from braid.kernel.limits.client import FETCH_ASSIGNED_ANEW
 from braid.kernel.ports import (
-    NO_LANES,
-    UNKNOWN_LOGS,
-    FetchLane,
     Isolation,
-    KnownLog,
     TopicPartition,
 )
 from braid.kernel.progress.tracker import Progress
+from tests.support.assignments import watch_assignments
 from tests.support.virtual_time import run_virtual, running_loop, virtual_host
 from tests.unit.client.delivery.test_cursor import Letters
 
@@ -53,18 +50,7 @@ class Bench:
         )
         self.gate = Gate()
         self.loop = FetchLoop(self.host, self.fetcher, self.memory, lambda lease: None, self.gate, (), Tally())
-        assign = MemoryFetcher.assign
-
-        def noted(
-            fetcher: MemoryFetcher,
-            positions: Mapping[TopicPartition, int],
-            lanes: Mapping[TopicPartition, FetchLane] = NO_LANES,
-            known: Mapping[TopicPartition, KnownLog] = UNKNOWN_LOGS,
-        ) -> None:
-            self.assigned.append(dict(positions))
-            assign(fetcher, positions, lanes, known)
-
-        monkeypatch.setattr(MemoryFetcher, "assign", noted)
+        watch_assignments(monkeypatch, lambda positions: self.assigned.append(dict(positions)))
 
     def cursor(self, number: int, at: int = 0) -> Cursor:
         """The head of a lease that was just restored at an offset."""

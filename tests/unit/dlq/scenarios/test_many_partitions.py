@@ -10,8 +10,8 @@ from braid.api.assigner.v1 import assigner_service_pb2 as assigner_api
 from braid.api.assigner.v1 import group_pb2
 from braid.api.registry.v1 import registry_service_pb2 as registry_api
 from braid.kafka.memory.cluster import MemoryCluster
-from braid.kafka.memory.fetcher import MemoryFetcher
-from braid.kernel.ports import NO_LANES, UNKNOWN_LOGS, FetchLane, KnownLog, TopicDescription, TopicPartition
+from braid.kernel.ports import TopicDescription, TopicPartition
+from tests.support.assignments import watch_assignments
 from tests.unit.dlq.mesh import Mesh
 from tests.unit.dlq.scenarios.replay_scenes import play
 
@@ -21,16 +21,10 @@ TIMES_MAX = 30  # that each partition is described or assigned
 
 def test_many_partitions_that_come_at_once_are_not_paired(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     seen = Counter[str]()
-    assign, describe = MemoryFetcher.assign, MemoryCluster.describe_topics
+    describe = MemoryCluster.describe_topics
 
-    def counted_assign(
-        self: MemoryFetcher,
-        positions: Mapping[TopicPartition, int],
-        lanes: Mapping[TopicPartition, FetchLane] = NO_LANES,
-        known: Mapping[TopicPartition, KnownLog] = UNKNOWN_LOGS,
-    ) -> None:
+    def counted(positions: Mapping[TopicPartition, int]) -> None:
         seen["assigned"] += len(positions)
-        assign(self, positions, lanes, known)
 
     def counted_describe(self: MemoryCluster, topics: Sequence[str] | None) -> dict[str, TopicDescription]:
         told = describe(self, topics)
@@ -38,7 +32,7 @@ def test_many_partitions_that_come_at_once_are_not_paired(tmp_path: Path, monkey
         return told
 
     async def scene(mesh: Mesh) -> None:
-        monkeypatch.setattr(MemoryFetcher, "assign", counted_assign)
+        watch_assignments(monkeypatch, counted)
         monkeypatch.setattr(MemoryCluster, "describe_topics", counted_describe)
         order = registry_api.MoveStreamRequest(stream="logs", to_cluster="west", lanes=["dlq"], partitions=PARTITIONS)
         await mesh.client.service("registry").unary("MoveStream", order, registry_api.MoveStreamResponse)
