@@ -1,5 +1,6 @@
 """One cluster's part of a consumer: its clients, fetch loop, commits and leases."""
 
+import asyncio
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import NamedTuple, Protocol
@@ -18,6 +19,7 @@ from braid.client.records.record import Record
 from braid.client.records.where import headers_asked
 from braid.client.telemetry.zone_bytes import Tally
 from braid.kernel.errors import BraidError
+from braid.kernel.limits.client import RESTORES_AT_ONCE
 from braid.kernel.ports import Contact, Generation, Isolation, KafkaCluster, Task
 
 
@@ -85,6 +87,7 @@ class ClusterWork:
         self._watch = background.watched
         self._tasks: list[Task] = []
         self._described = False
+        self._restoring = asyncio.Semaphore(RESTORES_AT_ONCE)
         self._unread: dict[LeaseWork, tuple[float, str]] = {}  # since when progress is being read, and the last failure
         self._elapsed = host.clock.elapsed
         self.cluster_id = ""
@@ -115,25 +118,36 @@ class ClusterWork:
             self._watch(self.committer.tick, "commit-interval"),
         ]
 
-    async def describe(self) -> None:
-        """Reads, once, the cluster's limits. Raises `ClusterUnavailable`."""
+    async def restore(self, work: LeaseWork) -> Restored | None:
+        """Reads where work on a lease begins, some leases at once; nothing if it ended before its turn.
+
+        Raises:
+            ClusterUnavailable: the cluster does not answer.
+            NotFound: the topic is gone.
+        """
+        since, _ = self._unread.setdefault(work, (self._elapsed(), ""))
+        try:
+            async with self._restoring:
+                return await self._restore(work) if work.stage is Stage.RESTORING else None
+        except BraidError as error:
+            if work in self._unread:
+                self._unread[work] = since, str(error)
+            raise
+
+    async def _restore(self, work: LeaseWork) -> Restored:
+        place = work.lease.topic_partition
+        spilled = partial(self._spill.read, work.lease.id, place)
+        reading = restore(self._group, place, self.offsets, self.admin, spilled=spilled)
+        restored, _ = await asyncio.gather(reading, self._describe())
+        return restored
+
+    async def _describe(self) -> None:
+        """Reads, once, the cluster's limits."""
         if not self._described:
             described = await self.admin.describe_cluster()
             self.cluster_id = described.cluster_id
             self.committer.learn(described.offset_metadata_max_units, described.offsets_retention_minutes)
             self._described = True
-
-    async def restore(self, work: LeaseWork) -> Restored:
-        """Reads where work on a lease begins; raises what `commits.restore.restore` does."""
-        place = work.lease.topic_partition
-        spilled = partial(self._spill.read, work.lease.id, place)
-        since, _ = self._unread.setdefault(work, (self._elapsed(), ""))
-        try:
-            return await restore(self._group, place, self.offsets, self.admin, spilled=spilled)
-        except BraidError as error:
-            if work in self._unread:
-                self._unread[work] = since, str(error)
-            raise
 
     def unread(self, work: LeaseWork) -> str:
         """Says how long a lease's committed progress has been read, and the last failure; empty once it was read."""

@@ -234,7 +234,7 @@ class LeaseWorks:
     async def _restore(self, work: LeaseWork, cluster: ClusterWork) -> None:
         while work.stage is Stage.RESTORING:
             try:
-                restored, _ = await asyncio.gather(cluster.restore(work), cluster.describe())
+                restored = await cluster.restore(work)
             except (ClusterUnavailable, NotFound) as error:
                 _log.debug("progress of %s is not known yet: %s", work.lease.id, error)
                 await self._host.clock.sleep(RESTORE_RETRY_SECONDS)
@@ -242,6 +242,8 @@ class LeaseWorks:
                 self._background.refuse(error)
                 return
             else:
+                if restored is None:
+                    return
                 work.begin(restored.progress, restored.topic_id, restored.log, restored.behind)
                 if work.working:
                     self._backlogs.resume(work, restored)

@@ -15,7 +15,7 @@ from braid.client.records.record import Record
 from braid.client.tasks import Run
 from braid.kernel.errors import BraidError, GroupOccupied, NotFound, Unavailable
 from braid.kernel.ids import LeaseId
-from braid.kernel.limits.client import COMMIT_RECORDS_MAX
+from braid.kernel.limits.client import COMMIT_RECORDS_MAX, RESTORES_AT_ONCE
 from braid.kernel.limits.planning import SPARK_ENDS_FRESH_SECONDS, SPARK_ENDS_WAIT_SECONDS
 from braid.kernel.ports import Generation, Host, KafkaCluster, OffsetAt, Task, TopicPartition
 from braid.kernel.progress.tracker import Progress
@@ -62,6 +62,7 @@ class PlannerCluster:
         self._watch = watch
         self._tasks: list[Task] = []
         self._described = False
+        self._restoring = asyncio.Semaphore(RESTORES_AT_ONCE)
         self._seen: dict[TopicPartition, LogSeen] = {}
         self._topic_ids: dict[str, bytes] = {}
         self._was_away = False
@@ -101,14 +102,11 @@ class PlannerCluster:
             self._described = True
         # A query plans ranges of offsets by itself: what cursors of others did beyond the base is remembered as done.
         place = work.lease.topic_partition
-        progress, topic_id, *_ = await restore(
-            self._group,
-            place,
-            self._offsets,
-            self._admin,
-            spilled=partial(self._spill.read, work.lease.id, place),
-            divide=False,
-        )
+        spilled = partial(self._spill.read, work.lease.id, place)
+        async with self._restoring:
+            progress, topic_id, *_ = await restore(
+                self._group, place, self._offsets, self._admin, spilled=spilled, divide=False
+            )
         # Whoever held the lease before noted when the newest record it saw was sent. Nobody tells this member of times,
         # and that one would soon look like the age of what is not done yet.
         progress.forget_head()

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
+from functools import partial
 from typing import Final, TypeVar
 
 from braid.kafka.memory.changes import Changes
@@ -114,28 +115,27 @@ class Brokers(Changes):
         A `controlled` request is passed on to the controller, and waits for it too.
         """
         future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
-
-        def serve() -> None:
-            if controlled and self._headless and self.running:
-                self._for_controller.append(serve)
-                return
-            try:
-                if not self.running:
-                    raise ClusterUnavailable(f"cluster {self.name} does not answer")
-                result = operation()
-            except BraidError as error:
-                if not future.done():
-                    future.set_exception(error)
-                    future.exception()
-            else:
-                if not future.done():
-                    future.set_result(result)
-
         if self.running and self.paused:
-            self._in_sockets.append(serve)
+            self._in_sockets.append(partial(self._serve_one, operation, future, controlled))
         else:
-            serve()
+            self._serve_one(operation, future, controlled)
         return future
+
+    def _serve_one(self, operation: Callable[[], T], future: asyncio.Future[T], controlled: bool) -> None:
+        if controlled and self._headless and self.running:
+            self._for_controller.append(partial(self._serve_one, operation, future, controlled))
+            return
+        try:
+            if not self.running:
+                raise ClusterUnavailable(f"cluster {self.name} does not answer")
+            result = operation()
+        except BraidError as error:
+            if not future.done():
+                future.set_exception(error.with_traceback(None))  # its frames hold this future
+                future.exception()
+        else:
+            if not future.done():
+                future.set_result(result)
 
 
 def _serve(waiting: list[Callable[[], None]]) -> None:

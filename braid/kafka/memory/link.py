@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
+from functools import partial
 from typing import TypeVar
 
 from braid.kafka.memory.cluster import MemoryCluster
@@ -80,11 +81,12 @@ class Link:
         loop = asyncio.get_running_loop()
         reply: asyncio.Future[T] = loop.create_future()
         late = loop.call_later(seconds, self._give_up, reply, seconds)
-        self._travel(reply, lambda: self._arrive(operation, reply, controlled))
+        self._travel(reply, partial(self._arrive, operation, reply, controlled))
         try:
             return await reply
         finally:
             late.cancel()
+            del reply  # whose error would hold this frame, and the frame it
 
     def _give_up(self, reply: asyncio.Future[T], seconds: float) -> None:
         if not reply.done():

@@ -67,6 +67,7 @@ DEAD_LETTER_RATIO_MAX: Final = 0.5  # of the window
 DEAD_LETTER_WINDOW_RECORDS: Final = 1_000
 DEAD_LETTER_WINDOW_RECORDS_MAX: Final = 1_000_000  # a number is kept for each letter in it
 RESTORE_RETRY_SECONDS: Final = 0.2  # between attempts to read committed progress
+RESTORES_AT_ONCE: Final = 500  # leases of one cluster; each takes some ten tasks and 30 KiB until it is answered
 FINAL_COMMIT_SECONDS: Final = 5.0  # a revoked lease's last commit; then it is waived
 HANDLER_CANCEL_SECONDS: Final = 2.0  # after a handler's time: cancelled, it cleans up so long; then it counts as stuck
 HANDLER_TIME_TICK_SECONDS: Final = 0.01  # between two looks at handlers' time at least
