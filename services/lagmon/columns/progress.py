@@ -139,7 +139,7 @@ class ProgressColumns:
         again = [self._free.pop() for _ in range(min(count, len(self._free)))]
         rows = np.array([*again, *range(self._used, self._used + count - len(again))], np.int64)
         self._used += count - len(again)
-        self._columns = {name: grown(column, self._used) for name, column in self._columns.items()}
+        self._columns = {name: grown(column, self._used, Kind.FREE) for name, column in self._columns.items()}
         self._metadata = grown(self._metadata, self._used, b"")
         columns = self._columns
         columns["pair"][rows], columns["partition"][rows], columns["log"][rows] = pairs, partitions, logs
