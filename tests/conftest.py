@@ -23,7 +23,7 @@ ROOT: Final = Path(__file__).resolve().parent.parent
 
 # Seconds by the wall after which a test hangs; a longer one says so itself with @pytest.mark.timeout. Far above what
 # any takes: a machine may be starved, and what a test waits for has its own deadlines (`testbed.patience`).
-TIER_TIMEOUT_SECONDS: Final = {"unit": 120, "contract": 240, "simulation": 1800, "integration": 600, "e2e": 1200}
+TIER_TIMEOUT_SECONDS: Final = {"unit": 360, "contract": 240, "simulation": 1800, "integration": 600, "e2e": 1200}
 
 
 # Examples of a property that does not say how many itself; those that do scale with them (`tests.support.examples`).

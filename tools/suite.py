@@ -5,9 +5,10 @@ real processes need besides packages is obtained meanwhile (`make prepared`): mu
 Then come tests of real processes that are marked `untimed`, three at a time, because they wait much of their time;
 beside them, tests of their tiers that start no process. All others measure times, so they run alone, one after the
 other. Beside tests of real processes the simulation plays, and with `--check` all checks run (`make checks`): they
-measure no time, and run at idle priority, where they take no time from other processes. Where the system has no such
-priority they come first. What runs beside prints into `build/beside`; the suite shows it once it has ended. Unit tests
-beside real processes saved nothing: both took longer, and some of the latter missed their time.
+measure no time, and run at idle priority, where they take no time from other processes. So do unit tests of three
+services, which play on virtual time or compute (`CALM_ROOMS`). Where the system has no such priority they all come
+first. What runs beside prints into `build/beside`; the suite shows it once it has ended. All unit tests beside real
+processes, at a usual priority, saved nothing: both took longer, and some of the latter missed their time.
 
 After each phase it prints how long it took, and the share of the cores' time that went to it and to what ran beside.
 
@@ -33,6 +34,8 @@ from tools.idly import can_idle
 ROOT: Final = Path(__file__).resolve().parent.parent
 REAL: Final = ("tests/integration", "tests/e2e")
 VIRTUAL: Final = ("tests/simulation",)
+UNIT: Final = "tests/unit"
+CALM_ROOMS: Final = (f"{UNIT}/assigner", f"{UNIT}/lagmon", f"{UNIT}/registry")  # no deadline of theirs is by the wall
 CHECK: Final = "--check"
 PREPARE: Final = "--prepare"
 REAL_PHASES: Final = ("tests of real processes, some at a time", "tests of real processes, one at a time")
@@ -43,8 +46,8 @@ SLOWEST_SHOWN: Final = 20
 UNTIMED_AT_ONCE: Final = 3  # four on two cores make Spark and browsers miss deadlines of a minute
 _AT_ONCE: Final = "untimed or not real"  # what starts no processes measures none
 CACHE: Final = ".pytest_cache"
-CACHE_VIRTUAL: Final = f"{CACHE}/virtual"  # runs of pytest at the same time must not write one file
-CACHES: Final = (CACHE, CACHE_VIRTUAL)
+CACHE_BESIDE: Final = f"{CACHE}/beside"  # runs of pytest at the same time must not write one file
+CACHES: Final = (CACHE, CACHE_BESIDE)
 
 _FAILED: Final = 1  # pytest's exit codes: tests ran and some failed; there was none to run
 _NOTHING: Final = 5
@@ -88,14 +91,14 @@ class Runner(Protocol):
         """Starts all checks at idle priority."""
         ...
 
-    def virtual_beside(self, *arguments: str) -> Beside:
+    def pytest_beside(self, *arguments: str) -> Beside:
         """Starts pytest at idle priority, with a cache of its own."""
         ...
 
 
 def main(arguments: Sequence[str], runner: Runner) -> int:
     """Returns pytest's exit code, 2 when a check or the preparation failed; 0 when all that failed passed later."""
-    plan = phases([argument for argument in arguments if argument not in (CHECK, PREPARE)])
+    plan = phases([argument for argument in arguments if argument not in (CHECK, PREPARE)], can_idle=runner.can_idle)
     preparation = runner.prepare_beside() if PREPARE in arguments else None
     codes = _run_first(plan, runner, checks=CHECK in arguments)
     if preparation is not None and (failed := preparation.ended()):
@@ -131,7 +134,7 @@ def _run_first(plan: "Phases", runner: Runner, *, checks: bool) -> list[int]:
 def _start_beside(plan: "Phases", runner: Runner, *, checks: bool) -> list[Beside]:
     """Starts what runs at idle priority."""
     beside = [runner.check_beside()] if checks else []
-    return [*beside, runner.virtual_beside(*plan.virtual)] if plan.virtual else beside
+    return [*beside, runner.pytest_beside(*plan.virtual)] if plan.virtual else beside
 
 
 @contextmanager
@@ -162,7 +165,8 @@ class Phases(NamedTuple):
 
     Attributes:
         pure: Of unit and contract tests, which take all cores; empty where none is asked for.
-        virtual: Of the simulation, which plays beside all of `real`; empty where it is not asked for.
+        virtual: Of the simulation, and of unit tests that play with it beside all of `real`; empty where none is asked
+            for.
         real: Of each run of real processes, one after the other: some tests at a time, then one at a time.
     """
 
@@ -171,8 +175,11 @@ class Phases(NamedTuple):
     real: Sequence[Sequence[str]]
 
 
-def phases(arguments: Sequence[str]) -> Phases:
-    """The runs for these arguments: tiers, and options (`--extended`) which each run gets."""
+def phases(arguments: Sequence[str], *, can_idle: bool) -> Phases:
+    """The runs for these arguments: tiers, and options (`--extended`) which each run gets.
+
+    Without an idle priority (`can_idle`), no unit test waits for others.
+    """
     options = [argument for argument in arguments if argument.startswith("--")]
     tiers = [argument for argument in arguments if not argument.startswith("--")]
     real = [tier for tier in tiers if tier.startswith(REAL)]
@@ -180,11 +187,12 @@ def phases(arguments: Sequence[str]) -> Phases:
     pure = [tier for tier in tiers if tier not in real and tier not in virtual]
     slowest = f"--durations={SLOWEST_SHOWN}"
     all_cores = ["--numprocesses=auto", "--dist=worksteal", slowest, *options]
+    calm = CALM_ROOMS if can_idle and real and UNIT in pure else ()
     at_once = [f"--numprocesses={UNTIMED_AT_ONCE}", "--dist=loadfile", "-m", _AT_ONCE]
     one_by_one = ["-m", f"not ({_AT_ONCE})"]
     return Phases(
-        [*all_cores, *pure] if pure else [],
-        [*all_cores, *virtual] if virtual else [],
+        [*all_cores, *(f"--ignore={room}" for room in calm), *pure] if pure else [],
+        [*all_cores, *virtual, *calm] if virtual or calm else [],
         [[*which, slowest, *options, *real] for which in (at_once, one_by_one)] if real else [],
     )
 
@@ -234,9 +242,9 @@ class Processes:
         """Starts all checks at idle priority."""
         return ProcessBeside(self.root, "checks", [*_IDLY, *_MAKE_CHECK], failed=_CHECK_FAILED)
 
-    def virtual_beside(self, *arguments: str) -> Beside:
+    def pytest_beside(self, *arguments: str) -> Beside:
         """Starts pytest at idle priority, with a cache of its own."""
-        return ProcessBeside(self.root, "simulation", [*_IDLY, *_pytest(CACHE_VIRTUAL), *arguments])
+        return ProcessBeside(self.root, "simulation", [*_IDLY, *_pytest(CACHE_BESIDE), *arguments])
 
 
 class ProcessBeside:

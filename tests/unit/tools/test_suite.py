@@ -19,6 +19,7 @@ REAL = "tests/e2e/test_demo.py::test_the_story_ends_well"
 PURE = "tests/unit/kernel/progress/test_ranges.py::test_x"
 ALL_CORES = ("--numprocesses=auto", "--dist=worksteal", "--durations=20")
 CALM = "untimed or not real"
+FIRST = (*ALL_CORES, *(f"--ignore={room}" for room in suite.CALM_ROOMS))
 AT_ONCE = (f"--numprocesses={suite.UNTIMED_AT_ONCE}", "--dist=loadfile", "-m", CALM, "--durations=20")
 ALONE = ("-m", f"not ({CALM})", "--durations=20")
 
@@ -46,7 +47,7 @@ class Played:
     def __init__(
         self, root: Path, codes: Iterable[int] = (), *, beside: dict[str, int] | None = None, can_idle: bool = True
     ) -> None:
-        """`codes` are of what others wait for; `beside` has those of "preparation", "checks" and "virtual"."""
+        """`codes` are of what others wait for; `beside` has those of "preparation", "checks" and "pytest"."""
         self.root = root
         self.can_idle = can_idle
         self.asked: list[tuple[str, ...]] = []
@@ -66,8 +67,8 @@ class Played:
     def check_beside(self) -> suite.Beside:
         return self._start("checks")
 
-    def virtual_beside(self, *arguments: str) -> suite.Beside:
-        return self._start("virtual", *arguments)
+    def pytest_beside(self, *arguments: str) -> suite.Beside:
+        return self._start("pytest", *arguments)
 
     def _start(self, what: str, *arguments: str) -> suite.Beside:
         self.asked.append((f"{what} beside", *arguments))
@@ -106,14 +107,27 @@ def test_tests_that_judge_times_run_alone_after_all_others(tmp_path: Path) -> No
     tiers = ["tests/unit", "tests/integration", "tests/simulation", "tests/e2e"]
     assert suite.main(["--check", *tiers], played) == 0
     assert played.asked == [
-        (*ALL_CORES, "tests/unit"),
+        (*FIRST, "tests/unit"),
         ("checks beside",),
-        ("virtual beside", *ALL_CORES, "tests/simulation"),
+        ("pytest beside", *ALL_CORES, "tests/simulation", *suite.CALM_ROOMS),
         (*AT_ONCE, "tests/integration", "tests/e2e"),
         (*ALONE, "tests/integration", "tests/e2e"),
         ("checks ended",),
-        ("virtual ended",),
+        ("pytest ended",),
     ]
+
+
+def test_unit_tests_that_play_beside_others_are_there() -> None:
+    assert [room for room in suite.CALM_ROOMS if not [*(suite.ROOT / room).rglob("test_*.py")]] == []
+
+
+@pytest.mark.parametrize(
+    "tiers", [["tests/unit"], ["tests/unit/assigner", "tests/e2e"], ["tests/contract", "tests/e2e"]]
+)
+def test_in_smaller_runs_unit_tests_come_first(tmp_path: Path, tiers: list[str]) -> None:
+    played = Played(tmp_path)
+    suite.main(tiers, played)
+    assert played.asked[0] == (*ALL_CORES, tiers[0])
 
 
 def test_each_phase_says_what_it_took_of_the_cores(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -140,8 +154,11 @@ def test_without_idle_priority_checks_and_simulation_come_first(tmp_path: Path) 
 def test_real_processes_get_what_is_prepared_beside_unit_tests(tmp_path: Path) -> None:
     played = Played(tmp_path)
     assert suite.main(["--prepare", "tests/unit", "tests/e2e"], played) == 0
-    assert played.asked[:3] == [("preparation beside",), (*ALL_CORES, "tests/unit"), ("preparation ended",)]
-    assert played.asked[3:] == [(*AT_ONCE, "tests/e2e"), (*ALONE, "tests/e2e")]
+    assert played.asked[:3] == [("preparation beside",), (*FIRST, "tests/unit"), ("preparation ended",)]
+    assert [each for each in played.asked[3:] if CALM in each or ALONE[1] in each] == [
+        (*AT_ONCE, "tests/e2e"),
+        (*ALONE, "tests/e2e"),
+    ]
 
 
 def test_a_failed_preparation_ends_the_suite(tmp_path: Path) -> None:
@@ -168,10 +185,10 @@ def test_options_reach_every_run_of_pytest(tmp_path: Path) -> None:
     [
         ([1], {}, 1),
         ([0, 1], {}, 1),
-        ([], {"virtual": 1}, 1),
+        ([], {"pytest": 1}, 1),
         ([], {"checks": 2}, 2),
         ([1], {"checks": 2}, 2),
-        ([], {"virtual": 2}, 2),
+        ([], {"pytest": 2}, 2),
     ],
 )
 def test_a_failure_in_any_run_fails(
@@ -184,8 +201,8 @@ def test_a_failure_in_any_run_fails(
 
 def test_what_failed_beside_gets_no_second_look(tmp_path: Path) -> None:
     note(tmp_path, [REAL])
-    note(tmp_path, ["tests/simulation/test_simulation.py::test_x"], suite.CACHE_VIRTUAL)
-    played = Played(tmp_path, [0, 1, 0], beside={"virtual": 1})
+    note(tmp_path, ["tests/simulation/test_simulation.py::test_x"], suite.CACHE_BESIDE)
+    played = Played(tmp_path, [0, 1, 0], beside={"pytest": 1})
     assert suite.main(["tests/unit", "tests/simulation", "tests/e2e"], played) == 1
     assert (REAL,) not in played.asked
 
@@ -252,7 +269,7 @@ def test_each_run_of_pytest_notes_what_failed_for_itself(tmp_path: Path, capfd: 
     (tmp_path / "tools").symlink_to(suite.ROOT / "tools")
     note(tmp_path, ["of an earlier suite"])
     runner = suite.Processes(tmp_path)
-    beside = [runner.virtual_beside("-q", "test_second.py")] if runner.can_idle else []
+    beside = [runner.pytest_beside("-q", "test_second.py")] if runner.can_idle else []
     assert runner.run("-q", "test_first.py") == 1
     assert [each.ended() for each in beside] == [1] * len(beside)
     names = ("first", "second")[: 1 + len(beside)]
