@@ -1,6 +1,6 @@
 """Health over runs of any evidence: no state is entered or left without what it needs."""
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from braid.kernel.limits.registry.health import (
@@ -42,6 +42,7 @@ SAID = st.tuples(
 
 
 @given(st.lists(SAID, max_size=80))
+@example([*[(2.0, "bad", 0.0)] * 2, *[(1.0, "good", 0.0)] * 5, *[(3.0, each, 0.0) for each in ("slow", "good")]])
 def test_no_health_without_its_evidence(steps: list[tuple[float, str, float]]) -> None:
     """Down needs agreement without life; slow needs its time; healthy after trouble needs a run without any symptom."""
     judgement, at = WELL, 0.0
