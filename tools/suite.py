@@ -3,11 +3,13 @@
 `python -m tools.suite tests/unit …`. Unit and contract tests come first, and take every core; with `--prepare`, what
 real processes need besides packages is obtained meanwhile (`make prepared`): much of that is waiting for the network.
 Then come tests of real processes that are marked `untimed`, three at a time, because they wait much of their time;
-beside them, tests of their tiers that start no process. All others measure times, so they run alone, one after the
-other. Beside tests of real processes the simulation plays, and with `--check` all checks run (`make checks`): they
-measure no time, and run at idle priority, where they take no time from other processes. So do unit tests of three
-services, which play on virtual time or compute (`CALM_ROOMS`). Where the system has no such priority they all come
-first. What runs beside prints into `build/beside`; the suite shows it once it has ended. All unit tests beside real
+beside them, tests of their tiers that start no process. Those marked `patient` come next, one after the other. Beside
+both the simulation plays, and with `--check` all checks run (`make checks`): they measure no time, and run at idle
+priority, where they take no time from other processes. So do unit tests of some rooms, which play on virtual time or
+compute (`CALM_ROOMS`). All other tests measure times, so they run last, alone: work of idle priority shares the cores'
+caches, which two of them showed. Where the system has no such priority, what runs beside comes first.
+
+What runs beside prints into `build/beside`; the suite shows it once it has ended. All unit tests beside real
 processes, at a usual priority, saved nothing: both took longer, and some of the latter missed their time.
 
 After each phase it prints how long it took, and the share of the cores' time that went to it and to what ran beside.
@@ -35,10 +37,12 @@ ROOT: Final = Path(__file__).resolve().parent.parent
 REAL: Final = ("tests/integration", "tests/e2e")
 VIRTUAL: Final = ("tests/simulation",)
 UNIT: Final = "tests/unit"
-CALM_ROOMS: Final = (f"{UNIT}/assigner", f"{UNIT}/lagmon", f"{UNIT}/registry")  # no deadline of theirs is by the wall
+CALM_ROOMS: Final = tuple(  # no deadline of theirs is by the wall
+    f"{UNIT}/{room}" for room in ("assigner", "client", "dlq", "lagmon", "registry")
+)
 CHECK: Final = "--check"
 PREPARE: Final = "--prepare"
-REAL_PHASES: Final = ("tests of real processes, some at a time", "tests of real processes, one at a time")
+REAL_PHASES: Final = tuple(f"tests of real processes, {how}" for how in ("some at a time", "one at a time", "alone"))
 SECOND_LOOKS_MAX: Final = 3  # more failures at once are no accident
 STARVED_LOOKS_MAX: Final = 20  # unless the machine stood still for much of the time
 STARVED_SHARE: Final = 0.9  # given less of its time than this, a machine is starved
@@ -106,12 +110,13 @@ def main(arguments: Sequence[str], runner: Runner) -> int:
     idle = _start_beside(plan, runner, checks=CHECK in arguments) if _is_idle(plan, runner) else []
     share = 1.0
     for what, phase in zip(REAL_PHASES, plan.real, strict=False):
+        if phase is plan.real[-1]:
+            with _measured("what ran beside, after those"):
+                codes += [each.ended() for each in idle]
         given = Deadline(0)
         with _measured(what):
             codes.append(runner.run(*phase))
         share = min(share, given.share)
-    with _measured("what ran beside, after all others"):
-        codes += [each.ended() for each in idle]
     print(f"suite: the machine gave {share:.0%} of the time that tests wanted", flush=True)
     code = max((code for code in codes if code != _NOTHING), default=_NOTHING)
     return _look_again(runner, share) if code == _FAILED else code
@@ -165,9 +170,9 @@ class Phases(NamedTuple):
 
     Attributes:
         pure: Of unit and contract tests, which take all cores; empty where none is asked for.
-        virtual: Of the simulation, and of unit tests that play with it beside all of `real`; empty where none is asked
-            for.
-        real: Of each run of real processes, one after the other: some tests at a time, then one at a time.
+        virtual: Of the simulation, and of unit tests that play with it beside all of `real` but the last; empty where
+            none is asked for.
+        real: Of each run of real processes, one after the other: some tests at a time, then one at a time, then alone.
     """
 
     pure: Sequence[str]
@@ -189,11 +194,11 @@ def phases(arguments: Sequence[str], *, can_idle: bool) -> Phases:
     all_cores = ["--numprocesses=auto", "--dist=worksteal", slowest, *options]
     calm = CALM_ROOMS if can_idle and real and UNIT in pure else ()
     at_once = [f"--numprocesses={UNTIMED_AT_ONCE}", "--dist=loadfile", "-m", _AT_ONCE]
-    one_by_one = ["-m", f"not ({_AT_ONCE})"]
+    patient, alone = ["-m", f"patient and not ({_AT_ONCE})"], ["-m", f"not (patient or {_AT_ONCE})"]
     return Phases(
         [*all_cores, *(f"--ignore={room}" for room in calm), *pure] if pure else [],
         [*all_cores, *virtual, *calm] if virtual or calm else [],
-        [[*which, slowest, *options, *real] for which in (at_once, one_by_one)] if real else [],
+        [[*which, slowest, *options, *real] for which in (at_once, patient, alone)] if real else [],
     )
 
 

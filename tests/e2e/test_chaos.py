@@ -27,7 +27,7 @@ STILL_MS: Final = 60_000
 Facts = list[facts.Fact]
 F = TypeVar("F")
 
-pytestmark = [pytest.mark.real, pytest.mark.timeout(1_800)]
+pytestmark = [pytest.mark.real, pytest.mark.patient, pytest.mark.timeout(1_800)]
 
 
 def test_every_promise_holds_under_kills(report: Report) -> None:

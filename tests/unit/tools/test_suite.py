@@ -21,7 +21,10 @@ ALL_CORES = ("--numprocesses=auto", "--dist=worksteal", "--durations=20")
 CALM = "untimed or not real"
 FIRST = (*ALL_CORES, *(f"--ignore={room}" for room in suite.CALM_ROOMS))
 AT_ONCE = (f"--numprocesses={suite.UNTIMED_AT_ONCE}", "--dist=loadfile", "-m", CALM, "--durations=20")
-ALONE = ("-m", f"not ({CALM})", "--durations=20")
+PATIENT = ("-m", f"patient and not ({CALM})", "--durations=20")
+ALONE = ("-m", f"not (patient or {CALM})", "--durations=20")
+
+PHASES = (AT_ONCE, PATIENT, ALONE)
 
 
 @pytest.fixture(autouse=True)
@@ -95,9 +98,9 @@ def note(root: Path, failed: Sequence[str], cache: str = suite.CACHE) -> None:
 
 def test_a_real_test_that_passes_alone_is_named_flaky(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     note(tmp_path, [REAL])
-    played = Played(tmp_path, [1, 0])
+    played = Played(tmp_path, [1, 0, 0])
     assert suite.main(["tests/e2e"], played) == 0
-    assert played.asked == [(*AT_ONCE, "tests/e2e"), (*ALONE, "tests/e2e"), (REAL,)]
+    assert played.asked == [*((*which, "tests/e2e") for which in PHASES), (REAL,)]
     assert "FLAKY" in capsys.readouterr().out
     assert json.loads((tmp_path / "build" / "flaky.json").read_text()) == [REAL]
 
@@ -111,9 +114,10 @@ def test_tests_that_judge_times_run_alone_after_all_others(tmp_path: Path) -> No
         ("checks beside",),
         ("pytest beside", *ALL_CORES, "tests/simulation", *suite.CALM_ROOMS),
         (*AT_ONCE, "tests/integration", "tests/e2e"),
-        (*ALONE, "tests/integration", "tests/e2e"),
+        (*PATIENT, "tests/integration", "tests/e2e"),
         ("checks ended",),
         ("pytest ended",),
+        (*ALONE, "tests/integration", "tests/e2e"),
     ]
 
 
@@ -135,8 +139,9 @@ def test_each_phase_says_what_it_took_of_the_cores(tmp_path: Path, capsys: pytes
     said = [
         line for line in capsys.readouterr().out.splitlines() if re.search(r": \d+ s($|; it took \d+% of the)", line)
     ]
-    phases = ("unit and contract tests", *suite.REAL_PHASES, "what ran beside, after all others")
-    assert [line.removeprefix("suite: ").partition(":")[0] for line in said] == [*phases]
+    *first, alone = suite.REAL_PHASES
+    phases = ["unit and contract tests", *first, "what ran beside, after those", alone]
+    assert [line.removeprefix("suite: ").partition(":")[0] for line in said] == phases
 
 
 def test_without_idle_priority_checks_and_simulation_come_first(tmp_path: Path) -> None:
@@ -146,8 +151,7 @@ def test_without_idle_priority_checks_and_simulation_come_first(tmp_path: Path) 
         ("checks",),
         (*ALL_CORES, "tests/unit"),
         (*ALL_CORES, "tests/simulation"),
-        (*AT_ONCE, "tests/e2e"),
-        (*ALONE, "tests/e2e"),
+        *((*which, "tests/e2e") for which in PHASES),
     ]
 
 
@@ -155,10 +159,7 @@ def test_real_processes_get_what_is_prepared_beside_unit_tests(tmp_path: Path) -
     played = Played(tmp_path)
     assert suite.main(["--prepare", "tests/unit", "tests/e2e"], played) == 0
     assert played.asked[:3] == [("preparation beside",), (*FIRST, "tests/unit"), ("preparation ended",)]
-    assert [each for each in played.asked[3:] if CALM in each or ALONE[1] in each] == [
-        (*AT_ONCE, "tests/e2e"),
-        (*ALONE, "tests/e2e"),
-    ]
+    assert [each for each in played.asked[3:] if each[-1] == "tests/e2e"] == [(*which, "tests/e2e") for which in PHASES]
 
 
 def test_a_failed_preparation_ends_the_suite(tmp_path: Path) -> None:
@@ -176,7 +177,7 @@ def test_without_real_processes_nothing_runs_beside(tmp_path: Path) -> None:
 def test_options_reach_every_run_of_pytest(tmp_path: Path) -> None:
     played = Played(tmp_path)
     suite.main(["--check", "--extended", "tests/unit", "tests/simulation", "tests/e2e"], played)
-    assert len([each for each in played.asked if "--extended" in each]) == 4
+    assert len([each for each in played.asked if "--extended" in each]) == 5
     assert not [each for each in played.asked if "--check" in each]
 
 
@@ -209,7 +210,7 @@ def test_what_failed_beside_gets_no_second_look(tmp_path: Path) -> None:
 
 def test_a_failed_check_fails_though_tests_pass_alone(tmp_path: Path) -> None:
     note(tmp_path, [REAL])
-    assert suite.main(["--check", "tests/e2e"], Played(tmp_path, [1, 0, 0], beside={"checks": 2})) == 2
+    assert suite.main(["--check", "tests/e2e"], Played(tmp_path, [1, 0, 0, 0], beside={"checks": 2})) == 2
 
 
 @pytest.mark.parametrize(
@@ -227,7 +228,7 @@ def test_no_second_look_at_anything_else(tmp_path: Path, failed: list[str]) -> N
     note(tmp_path, failed)
     played = Played(tmp_path, [1, 0])
     assert suite.main(["tests/e2e"], played) == 1
-    assert len(played.asked) == 2
+    assert len(played.asked) == len(PHASES)
 
 
 def test_a_starved_machine_gets_more_looks_at_more_tests(
@@ -238,13 +239,13 @@ def test_a_starved_machine_gets_more_looks_at_more_tests(
     class Starved(Played):
         def run(self, *arguments: str) -> int:
             code = super().run(*arguments)
-            note(tmp_path, many if len(self.asked) <= 2 else many[:1])
+            note(tmp_path, many if len(self.asked) <= len(PHASES) else many[:1])
             return code
 
     monkeypatch.setattr(Deadline, "share", 0.4)
-    played = Starved(tmp_path, [1, 0, 1, 0])
+    played = Starved(tmp_path, [1, 0, 0, 1, 0])
     assert suite.main(["tests/e2e"], played) == 0
-    assert played.asked[2:] == [tuple(many), (many[0],)]
+    assert played.asked[len(PHASES) :] == [tuple(many), (many[0],)]
     assert "gave 40% of the time" in capsys.readouterr().out
     assert json.loads((tmp_path / "build" / "flaky.json").read_text()) == many
     assert not suite.deserve_second_look([*many] * 6, 0.4)
@@ -252,13 +253,13 @@ def test_a_starved_machine_gets_more_looks_at_more_tests(
 
 
 def test_a_phase_without_tests_fails_only_if_all_are_empty(tmp_path: Path) -> None:
-    for found, expected in ([5, 0], 0), ([0, 5], 0), ([5, 5], 5), ([5, 2], 2):
+    for found, expected in ([5, 0, 5], 0), ([0, 5, 5], 0), ([5, 5, 5], 5), ([5, 2, 5], 2):
         assert suite.main(["tests/e2e"], Played(tmp_path, found)) == expected
 
 
 def test_what_fails_twice_has_failed(tmp_path: Path) -> None:
     note(tmp_path, [REAL])
-    assert suite.main(["tests/e2e"], Played(tmp_path, [1] * 3)) == 1
+    assert suite.main(["tests/e2e"], Played(tmp_path, [1] * 4)) == 1
     assert not (tmp_path / "build").exists()
 
 
