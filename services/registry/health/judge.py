@@ -126,8 +126,8 @@ def _after_good(judgement: Judgement, evidence: Evidence, thresholds: Thresholds
     good_since, well_since = judgement.good_since, judgement.well_since
     assert good_since is not None, "the evidence was good"
     if judgement.health is Health.DOWN:
-        well = well_since if found is Health.HEALTHY and well_since is not None else good_since
-        if evidence.until - well < thresholds.healthy_after_seconds:  # a symptom that has just gone counts, too
+        sound_since = well_since if found is Health.HEALTHY and well_since is not None else good_since
+        if evidence.until - sound_since < thresholds.healthy_after_seconds:  # a symptom that has just gone counts, too
             return judgement
         return _returned(replace(judgement, health=found, reason=reason, verdict=verdict), evidence, hold)
     if _RANKS.index(found) > _RANKS.index(judgement.health):
